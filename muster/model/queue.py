@@ -1,0 +1,130 @@
+"""Queues: the nodes of a quota tree, what each may use, and whom each may preempt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+
+from muster.model.labels import Selector
+from muster.model.resources import UNLIMITED, FlavorResource
+
+
+class Order(Enum):
+    """What a workload that cannot start does to those behind it."""
+
+    STRICT_FIFO = "StrictFIFO"  # it blocks them
+    BEST_EFFORT_FIFO = "BestEffortFIFO"  # it steps aside until something changes
+
+
+class PreemptionPolicy(Enum):
+    """Whom a workload may preempt."""
+
+    NEVER = "Never"
+    LOWER_PRIORITY = "LowerPriority"
+    LOWER_OR_NEWER_EQUAL_PRIORITY = "LowerOrNewerEqualPriority"
+    ANY = "Any"
+    UNSET = ""  # nobody, yet it is not the answer Never: Kueue treats the two apart when shares are fair
+
+
+class Stop(Enum):
+    """Whether a queue takes in workloads; a hold lets the running ones finish, a drain does not."""
+
+    NONE = "None"
+    HOLD = "Hold"
+    HOLD_AND_DRAIN = "HoldAndDrain"
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What a queue declares for one resource in one flavor; what follows from the tree is settled by the engine."""
+
+    nominal: int = 0  # its own share; above it the queue is borrowing
+    borrowable: int = UNLIMITED  # how far above its share it may go
+    lendable: int = UNLIMITED  # how much of its share others may use
+
+    def __post_init__(self) -> None:
+        assert min(self.nominal, self.borrowable, self.lendable) >= 0, f"a quota has no negative numbers: {self}"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceGroup:
+    """Resources that get one flavor together, and the flavors to try in order."""
+
+    resources: tuple[str, ...]
+    flavors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorRules:
+    """When the search for a flavor goes on although one was found."""
+
+    next_instead_of_borrowing: bool = False
+    next_instead_of_preempting: bool = True
+    prefers_preempting: bool = False  # over borrowing, when both are possible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionRules:
+    """Whom the workloads of a queue may preempt."""
+
+    within_queue: PreemptionPolicy = PreemptionPolicy.NEVER
+    reclaim: PreemptionPolicy = PreemptionPolicy.NEVER  # from other queues of the tree
+    may_borrow: bool = False  # preempt in other queues even when that leaves this queue borrowing
+    borrow_priority_most: int | None = None  # and then only workloads up to this priority; None: any lower one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRule:
+    """A check that a workload must pass between its quota and its start."""
+
+    name: str
+    flavors: frozenset[str] = frozenset()  # only where one of these is used; empty: always
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """A node of the quota tree. Workloads wait only in leaves; inner nodes gather quota."""
+
+    name: str  # unique in the tree, inner nodes included
+    title: str  # as users know it
+    is_leaf: bool
+    parent: str | None = None
+    quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
+    groups: tuple[ResourceGroup, ...] = ()
+    order: Order = Order.BEST_EFFORT_FIFO
+    flavor_rules: FlavorRules = FlavorRules()
+    preemption: PreemptionRules = PreemptionRules()
+    checks: tuple[CheckRule, ...] = ()
+    admits_namespaces: Selector | None = None  # None: nobody
+    weight: float = 1.0  # for fair shares
+    stop: Stop = Stop.NONE
+    inactive_because: str = ""  # a sentence; empty when the queue takes part
+    generation: int = 0
+    is_usage_ordered: bool = False  # its submit queues take turns by what they have used
+
+    def group_of(self, resource: str) -> ResourceGroup | None:
+        """The group that covers a resource."""
+        for group in self.groups:
+            if resource in group.resources:
+                return group
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitQueue:
+    """Where users of a namespace submit to; it leads to one leaf of the tree."""
+
+    key: str  # namespace/name
+    queue: str
+    weight: float = 1.0
+    stop: Stop = Stop.NONE
+
+
+class Depth(IntEnum):
+    """How far a decision is refined: which flavor pays, which domain, which node, which share of a card."""
+
+    QUOTA = 1
+    DOMAIN = 2
+    NODE = 3
+    DEVICE = 4

@@ -1,0 +1,25 @@
+"""The snapshot: everything that a decision may depend on, as read from objects at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from muster.model.flavor import Flavor
+from muster.model.queue import Queue, SubmitQueue
+from muster.model.settings import Settings
+from muster.model.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Queues, flavors, workloads and settings at one moment; `now` and `seed` are the only time and chance there is."""
+
+    queues: Mapping[str, Queue] = field(default_factory=dict)
+    submit_queues: Mapping[str, SubmitQueue] = field(default_factory=dict)
+    flavors: Mapping[str, Flavor] = field(default_factory=dict)
+    workloads: Mapping[str, Workload] = field(default_factory=dict)
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # their labels
+    settings: Settings = field(default_factory=Settings)
+    now: float = 0.0
+    seed: int = 0

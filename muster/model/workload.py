@@ -1,0 +1,139 @@
+"""Workloads: pod sets that start together, what they ask for and what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from muster.model.podspec import PodShape
+from muster.model.reason import Reason
+from muster.model.resources import FlavorResource
+
+
+class CheckState(Enum):
+    """Where a check of a workload stands."""
+
+    PENDING = "Pending"
+    READY = "Ready"
+    RETRY = "Retry"
+    REJECTED = "Rejected"
+
+
+class Phase(Enum):
+    """How far a workload has come."""
+
+    PENDING = "pending"
+    RESERVED = "reserved"
+    ADMITTED = "admitted"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyRequest:
+    """How near to each other the pods of a set must be."""
+
+    required: str = ""
+    preferred: str = ""
+    is_unconstrained: bool = False
+    slice_level: str = ""
+    slice_size: int = 0
+    layers: tuple[tuple[str, int], ...] = ()  # (level, size), outermost first
+    group: str = ""
+
+    @property
+    def is_asked(self) -> bool:
+        return bool(self.required or self.preferred or self.is_unconstrained or self.slice_level or self.layers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSet:
+    """`count` equal pods, of which `count_least` must start together."""
+
+    name: str
+    count: int
+    count_least: int  # equal to count unless the workload may start smaller
+    requests: Mapping[str, int]  # of one pod, as quota counts them
+    shape: PodShape
+    topology: TopologyRequest | None = None
+    finished_pods: int = 0  # their quota may be used by others already
+
+    @property
+    def count_left(self) -> int:
+        """The pods that still need quota."""
+        return max(0, self.count - self.finished_pods)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSetAdmission:
+    """What one pod set was given."""
+
+    name: str
+    count: int
+    flavors: Mapping[str, str]  # by resource
+    usage: Mapping[str, int]  # by resource, of all its pods
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """Which queue pays for a workload, and in which flavors."""
+
+    queue: str
+    pod_sets: tuple[PodSetAdmission, ...]
+
+    def usage(self) -> dict[FlavorResource, int]:
+        """What the admission holds of the queue's quota."""
+        total: dict[FlavorResource, int] = {}
+        for pod_set in self.pod_sets:
+            for resource, amount in pod_set.usage.items():
+                # Resources without a flavor are not counted: the queue covers them not.
+                if flavor := pod_set.flavors.get(resource):
+                    total[flavor, resource] = total.get((flavor, resource), 0) + amount
+        return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Pod sets that start together, their place in line, and what they hold."""
+
+    key: str  # namespace/name
+    uid: str
+    namespace: str
+    submit_queue: str = ""  # namespace/name of where it was submitted
+    queue: str = ""  # the leaf that it waits in; empty when the submit queue leads nowhere
+    priority: int = 0
+    created_at: float = 0.0
+    queued_at: float = 0.0  # its place among equals
+    pod_sets: tuple[PodSet, ...] = ()
+    admission: Admission | None = None
+    reserved_at: float | None = None  # since when it holds quota
+    is_admitted: bool = False
+    is_evicted: bool = False  # told to go, still holding quota
+    is_finished: bool = False
+    is_active: bool = True
+    is_ready: bool = False  # all its pods run
+    is_preemptible: bool = True
+    preempted_at: float | None = None
+    checks: Mapping[str, CheckState] = field(default_factory=dict)
+    held_until: float | None = None  # backing off
+    is_held: bool = False  # not to be queued until somebody says so
+    gates: tuple[str, ...] = ()  # who holds its admission back
+    preemption_gates: tuple[str, ...] = ()  # closed ones: it may start, but not at others' expense
+    allowed_flavors: frozenset[str] | None = None
+    replaces: str = ""  # the older slice that it takes over from
+    variant_of: str = ""  # the uid of the workload that it is a per-flavor variant of
+    kind_key: str = ""  # equal for workloads that the engine cannot tell apart, but for name and time
+    faults: tuple[Reason, ...] = ()  # why its pods could never run, whatever is free
+
+    @property
+    def phase(self) -> Phase:
+        if self.is_finished:
+            return Phase.FINISHED
+        if self.admission is None:
+            return Phase.PENDING
+        return Phase.ADMITTED if self.is_admitted else Phase.RESERVED
+
+    @property
+    def may_shrink(self) -> bool:
+        """Whether it may start with fewer pods than it asks for."""
+        return any(pod_set.count_least < pod_set.count for pod_set in self.pod_sets)
