@@ -1,0 +1,91 @@
+"""One cycle: the state it looks at, the ledger it tries things on, and the plan it gathers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from muster.engine.assignment import Assignment, Mode, Standing
+from muster.engine.quota import fits, lowest_fitting_height
+from muster.engine.state import EngineState
+from muster.engine.tree import QuotaNode
+from muster.engine.victims import Preemptor, Victim, VictimSearch
+from muster.model.plan import Decision, Plan
+from muster.model.reason import Verdict
+from muster.model.resources import Amounts, FlavorResource
+from muster.model.workload import Workload
+
+
+class Cycle:
+    """The scratch of one cycle. Nothing in it outlives the plan."""
+
+    def __init__(self, state: EngineState) -> None:
+        self.state = state
+        self.settings = state.settings
+        self.ledger = state.ledger
+        self.search = VictimSearch(
+            holders=state.holders, ledger=state.ledger, settings=state.settings, now=state.now
+        )
+        self.decisions: list[Decision] = []
+        self.verdicts: dict[str, Verdict] = {}
+        self.leaving: dict[str, Victim] = {}  # told to go in this cycle
+        self.takers: dict[str, str] = {}  # by root: who last took something in this cycle
+        self.skipped_preemptions: dict[str, int] = {}
+        self.recomputed: dict[tuple[str, str], int] = {}
+        self.waiting_for_pods: tuple[str, ...] | None = None
+
+    @property
+    def is_out_of_steps(self) -> bool:
+        """Whether the cycle has used up its tries; what is left waits for the next one."""
+        return self.search.steps > self.settings.cycle_steps_most
+
+    def plan(self) -> Plan:
+        return Plan(
+            cycle=self.state.cycle,
+            decisions=tuple(self.decisions),
+            verdicts=self.verdicts,
+            skipped_preemptions=self.skipped_preemptions,
+            recomputed_targets=self.recomputed,
+            steps=self.search.steps,
+        )
+
+    def victims_for(self, workload: Workload, queue: QuotaNode, assignment: Assignment) -> list[Victim]:
+        """Who has to leave for an assignment."""
+        preemptor = Preemptor(
+            workload=workload, queue=queue, requests=assignment.usage, contested=assignment.contested()
+        )
+        return self.search.find(preemptor) if self._may_preempt_now(queue) else []
+
+    def could_preempt(self, workload: Workload, queue: QuotaNode, key: FlavorResource, amount: int) -> Standing:
+        """Whether somebody could leave for one resource, and how far up the queue would then borrow."""
+        preemptor = Preemptor(workload=workload, queue=queue, requests={key: amount}, contested=frozenset((key,)))
+        victims = self.search.find(preemptor) if self._may_preempt_now(queue) else []
+        if not victims:
+            return Standing(Mode.NO_CANDIDATES, lowest_fitting_height(queue, key, amount)[0])
+        mark = self.ledger.checkpoint()
+        self.take_out(victims)
+        level, _ = lowest_fitting_height(queue, key, amount)
+        self.ledger.rollback(mark)
+        is_own = any(victim.holder.queue is queue for victim in victims)
+        return Standing(Mode.PREEMPT if is_own else Mode.RECLAIM, level)
+
+    def take_out(self, victims: Iterable[Victim]) -> None:
+        """Act as if these had left; one that is named twice leaves once."""
+        for victim in victims:
+            holder = victim.holder
+            if not self.ledger.is_gone(holder.workload.key):
+                self.ledger.take_out(holder.workload.key, holder.queue, holder.usage)
+
+    def fits_without(self, queue: QuotaNode, usage: Amounts, leavers: Iterable[Victim]) -> bool:
+        """Whether a queue could use that much once all who were told to go, and these, are gone."""
+        mark = self.ledger.checkpoint()
+        self.take_out(self.leaving.values())
+        self.take_out(leavers)
+        does_fit = fits(queue, usage)
+        self.ledger.rollback(mark)
+        return does_fit
+
+    def _may_preempt_now(self, queue: QuotaNode) -> bool:
+        """A queue that preempted a moment ago may have to wait, where the setting says so."""
+        cool_down_s = self.settings.guards.queue_cool_down_s
+        last = self.state.preempted_last.get(queue.name)
+        return cool_down_s <= 0 or last is None or self.state.now - last >= cool_down_s

@@ -1,0 +1,94 @@
+"""Workloads that hold quota: what each uses of which queue, indexed for the victim search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from muster.engine.tree import QuotaNode
+from muster.model.resources import FlavorResource
+from muster.model.workload import Admission, PodSetAdmission, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A workload with quota, what it uses, and the queue that pays."""
+
+    workload: Workload
+    queue: QuotaNode
+    usage: Mapping[FlavorResource, int]
+    flavored: frozenset[FlavorResource]  # the resources that were given a flavor, zero amounts included
+
+    def uses_any(self, keys: Iterable[FlavorResource]) -> bool:
+        return not self.flavored.isdisjoint(keys)
+
+    def is_same_charge(self, other: Holder) -> bool:
+        """Whether both are the same charge to the same queue."""
+        return self.queue is other.queue and self.usage == other.usage and self.flavored == other.flavored
+
+
+def holder_of(workload: Workload, queue: QuotaNode, *, releases_finished_pods: bool) -> Holder:
+    """The quota that an admitted workload holds now: finished pods may have given theirs back."""
+    assert workload.admission is not None, f"{workload.key} holds no quota"
+    usage = usage_of(workload, workload.admission, releases_finished_pods=releases_finished_pods)
+    flavored = frozenset(
+        (flavor, resource) for given in workload.admission.pod_sets for resource, flavor in given.flavors.items()
+    )
+    return Holder(workload, queue, usage, flavored)
+
+
+def usage_of(workload: Workload, admission: Admission, *, releases_finished_pods: bool) -> dict[FlavorResource, int]:
+    """What an admission uses, less the share of pods that have finished."""
+    finished = {pod_set.name: pod_set for pod_set in workload.pod_sets if pod_set.finished_pods}
+    if not finished or not releases_finished_pods:
+        return admission.usage()
+    pod_sets = []
+    for given in admission.pod_sets:
+        pod_set = finished.get(given.name)
+        left = min(given.count, pod_set.count_left) if pod_set is not None else given.count
+        pod_sets.append(_scaled(given, left))
+    return Admission(queue=admission.queue, pod_sets=tuple(pod_sets)).usage()
+
+
+def _scaled(given: PodSetAdmission, count: int) -> PodSetAdmission:
+    """The same assignment for fewer pods: the usage of one pod times their number."""
+    if count == given.count or given.count == 0:
+        return given
+    usage = {resource: amount // given.count * count for resource, amount in given.usage.items()}
+    return PodSetAdmission(name=given.name, count=count, flavors=given.flavors, usage=usage)
+
+
+class Holders:
+    """All workloads that hold quota, by queue."""
+
+    def __init__(self) -> None:
+        self._by_queue: dict[str, dict[str, Holder]] = {}
+        self._by_key: dict[str, Holder] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def get(self, workload: str) -> Holder | None:
+        return self._by_key.get(workload)
+
+    def in_queue(self, queue: str) -> Mapping[str, Holder]:
+        return self._by_queue.get(queue, {})
+
+    def all(self) -> Iterable[Holder]:
+        return self._by_key.values()
+
+    def add(self, holder: Holder) -> None:
+        assert holder.workload.key not in self._by_key, f"{holder.workload.key} holds quota already"
+        self._by_key[holder.workload.key] = holder
+        self._by_queue.setdefault(holder.queue.name, {})[holder.workload.key] = holder
+
+    def replace(self, holder: Holder) -> None:
+        """Keep what is charged and remember the newer object."""
+        self._by_key[holder.workload.key] = holder
+        self._by_queue[holder.queue.name][holder.workload.key] = holder
+
+    def remove(self, workload: str) -> Holder | None:
+        holder = self._by_key.pop(workload, None)
+        if holder is not None:
+            del self._by_queue[holder.queue.name][workload]
+        return holder

@@ -1,0 +1,115 @@
+"""The ledger: who uses how much, with every change recorded so that a try can be taken back exactly.
+
+It is the only thing in the engine that changes. A cycle takes a checkpoint, charges and releases as it tries
+things, and rolls back; the owner of the state charges what really happened and commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from muster.engine.tree import QuotaNode
+from muster.model.resources import Amounts, FlavorResource
+
+Mark = int
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaving:
+    """A workload that was taken out or put back."""
+
+    workload: str
+    was_gone: bool
+
+
+_Change = _Leaving | tuple[QuotaNode, FlavorResource, int]
+
+
+def _set_usage(node: QuotaNode, key: FlavorResource, amount: int) -> None:
+    """Zero is stored as absence, so that a usage table compares equal however it came about."""
+    if amount:
+        node.usage[key] = amount
+    else:
+        node.usage.pop(key, None)
+
+
+class Ledger:
+    """Usage of the quota tree and the workloads set aside in a try, with an undo record."""
+
+    def __init__(self) -> None:
+        self._record: list[_Change] = []
+        self._gone: dict[str, None] = {}  # workloads taken out in this try
+
+    def checkpoint(self) -> Mark:
+        """A mark that `rollback` returns to."""
+        return len(self._record)
+
+    def rollback(self, mark: Mark) -> None:
+        """Undo everything since the mark, newest first."""
+        assert mark <= len(self._record), "a checkpoint is rolled back once, and inner ones before outer ones"
+        while len(self._record) > mark:
+            change = self._record.pop()
+            if isinstance(change, _Leaving):
+                self._set_gone(change.workload, change.was_gone)
+            else:
+                node, key, before = change
+                _set_usage(node, key, before)
+
+    def commit(self) -> None:
+        """Keep everything: what happened cannot be undone."""
+        self._record.clear()
+        self._gone.clear()
+
+    def charge(self, queue: QuotaNode, amounts: Amounts) -> None:
+        """Use quota of a queue; what its reserve does not cover is used of its parent too."""
+        for key, amount in amounts.items():
+            node: QuotaNode | None = queue
+            left = amount
+            while node is not None and left > 0:
+                used = node.usage.get(key, 0)
+                self._write(node, key, before=used, after=used + left)
+                left -= max(0, node.cell(key).reserved - used)
+                node = node.parent
+
+    def release(self, queue: QuotaNode, amounts: Amounts) -> None:
+        """Give quota back; the parent gets back what it had given."""
+        for key, amount in amounts.items():
+            node: QuotaNode | None = queue
+            left = amount
+            while node is not None and left > 0:
+                used = node.usage.get(key, 0)
+                assert left <= used, f"{node.name} gives back {left} of {key} and uses only {used}"
+                self._write(node, key, before=used, after=used - left)
+                left = min(left, used - node.cell(key).reserved)
+                node = node.parent
+
+    def take_out(self, workload: str, queue: QuotaNode, amounts: Amounts) -> None:
+        """Act as if a workload had left: its quota is free and it can be no victim any more."""
+        assert workload not in self._gone, f"{workload} left already"
+        self._record.append(_Leaving(workload, was_gone=False))
+        self._set_gone(workload, True)
+        self.release(queue, amounts)
+
+    def put_back(self, workload: str, queue: QuotaNode, amounts: Amounts) -> None:
+        """Undo `take_out` of one workload without undoing what came after it."""
+        assert workload in self._gone, f"{workload} had not left"
+        self._record.append(_Leaving(workload, was_gone=True))
+        self._set_gone(workload, False)
+        self.charge(queue, amounts)
+
+    def is_gone(self, workload: str) -> bool:
+        return workload in self._gone
+
+    def gone(self) -> Iterable[str]:
+        return self._gone
+
+    def _set_gone(self, workload: str, is_gone: bool) -> None:
+        if is_gone:
+            self._gone[workload] = None
+        else:
+            self._gone.pop(workload, None)
+
+    def _write(self, node: QuotaNode, key: FlavorResource, *, before: int, after: int) -> None:
+        self._record.append((node, key, before))
+        _set_usage(node, key, after)

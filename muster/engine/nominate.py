@@ -1,0 +1,144 @@
+"""Nomination: for the head of a queue, which flavors it could have and who would have to leave for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from muster.engine.assignment import Assignment, Outcome
+from muster.engine.cycle import Cycle
+from muster.engine.flavors import FlavorSearch
+from muster.engine.holders import Holder
+from muster.engine.order import Entry, Status
+from muster.engine.partial import largest_that_works
+from muster.engine.tree import QuotaNode
+from muster.engine.victims import Victim
+from muster.model.plan import Return, ScanProgress
+from muster.model.reason import Code, Reason, because
+from muster.model.workload import CheckState, PodSetAdmission, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Flavors for a workload and the victims that they need."""
+
+    assignment: Assignment
+    victims: list[Victim]
+
+    @property
+    def works(self) -> bool:
+        return self.assignment.outcome is Outcome.FIT or bool(self.victims)
+
+
+def nominate(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Entry:
+    """Look at a head: refuse it at once, or find what it could have."""
+    is_preemptor = workload.key in cycle.state.preemptors
+    entry = Entry(workload=workload, queue=queue, is_preemptor=is_preemptor)
+    refusal = _refusal(cycle, queue, workload)
+    if refusal is not None:
+        entry.reason = refusal
+        if refusal.code is Code.NAMESPACE_NOT_ADMITTED:
+            entry.why = Return.NAMESPACE_MISMATCH
+        return entry
+    entry.older_slice = cycle.state.older_slice(workload)
+    found = propose(cycle, entry, progress=cycle.state.progress_of(workload, queue))
+    entry.assignment, entry.victims = found.assignment, found.victims
+    entry.status = Status.NOMINATED
+    return entry
+
+
+def _refusal(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Reason | None:
+    """Why a head is not even tried."""
+    failed = [name for name, state in workload.checks.items() if state in (CheckState.RETRY, CheckState.REJECTED)]
+    if failed:
+        return because(Code.CHECK_FAILED, checks=", ".join(sorted(failed)))
+    if not cycle.state.admits(queue, workload):
+        return namespace_refusal(cycle, queue, workload)
+    if workload.faults:
+        problem = "; ".join(fault.text for fault in workload.faults)
+        return because(Code.MISCONFIGURED, problem=problem)
+    return None
+
+
+def namespace_refusal(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Reason:
+    """Why the queue does not take the workload's namespace."""
+    if workload.namespace not in cycle.state.namespaces:
+        problem = "that namespace does not exist"
+    elif queue.queue.admits_namespaces is None:
+        problem = "it has no namespaceSelector, so it admits nobody"
+    else:
+        problem = "its namespaceSelector does not match the namespace's labels"
+    return because(
+        Code.NAMESPACE_NOT_ADMITTED, queue=queue.queue.title, namespace=workload.namespace, problem=problem
+    )
+
+
+def propose(
+    cycle: Cycle,
+    entry: Entry,
+    *,
+    progress: ScanProgress | None = None,
+    only: tuple[Mapping[str, str], ...] | None = None,
+) -> Proposal:
+    """Flavors for the whole workload, or for a part of it when the whole cannot start."""
+    assert entry.queue is not None, "only a workload with a queue is nominated"
+    search = _flavor_search(cycle, entry, progress=progress, only=only)
+    whole = _propose_counts(cycle, entry, search, None)
+    may_shrink = cycle.settings.partial_admission and entry.workload.may_shrink and entry.older_slice is None
+    if whole.works or not may_shrink:
+        return whole
+
+    def part(counts: Sequence[int]) -> Proposal | None:
+        proposal = _propose_counts(cycle, entry, search, counts)
+        return proposal if proposal.works else None
+
+    return largest_that_works(entry.workload.pod_sets, part) or whole
+
+
+def _flavor_search(
+    cycle: Cycle, entry: Entry, *, progress: ScanProgress | None, only: tuple[Mapping[str, str], ...] | None
+) -> FlavorSearch:
+    workload, queue = entry.workload, entry.queue
+    assert queue is not None, "only a workload with a queue is nominated"
+    return FlavorSearch(
+        workload=workload,
+        queue=queue,
+        flavors=cycle.state.flavors,
+        settings=cycle.settings,
+        oracle=lambda key, amount: cycle.could_preempt(workload, queue, key, amount),
+        progress=progress,
+        older_slice=_held(entry.older_slice) if entry.older_slice is not None else {},
+        only=only,
+    )
+
+
+def _held(holder: Holder) -> dict[str, PodSetAdmission]:
+    admission = holder.workload.admission
+    assert admission is not None, f"{holder.workload.key} holds quota without an admission"
+    return {given.name: given for given in admission.pod_sets}
+
+
+def _propose_counts(
+    cycle: Cycle, entry: Entry, search: FlavorSearch, counts: Sequence[int] | None
+) -> Proposal:
+    assignment = search.assign(counts)
+    victims: list[Victim] = []
+    if assignment.outcome is Outcome.PREEMPT:
+        victims = cycle.victims_for(entry.workload, search.queue, assignment)
+    return Proposal(assignment, victims)
+
+
+def repropose(cycle: Cycle, entry: Entry) -> Proposal:
+    """Search again as if all who were told to go in this cycle had left, but only among the flavors found before."""
+    assert entry.assignment is not None, "a search is repeated after a first one"
+    only = tuple(
+        {resource: choice.flavor for resource, choice in pod_set.flavors.items()}
+        for pod_set in entry.assignment.pod_sets
+    )
+    mark = cycle.ledger.checkpoint()
+    cycle.take_out(cycle.leaving.values())
+    found = propose(cycle, entry, only=only)
+    cycle.ledger.rollback(mark)
+    if found.assignment.outcome is Outcome.FIT:
+        return Proposal(replace(found.assignment, is_deferred=True), found.victims)
+    return found

@@ -1,0 +1,32 @@
+"""Partial admission: the largest workload that can start when the full one cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from muster.model.workload import PodSet
+
+Found = TypeVar("Found")
+
+
+def largest_that_works(
+    pod_sets: Sequence[PodSet], attempt: Callable[[Sequence[int]], Found | None]
+) -> Found | None:
+    """Search by halves for the smallest reduction that works; all pod sets shrink in proportion to what they can."""
+    deltas = [pod_set.count - pod_set.count_least for pod_set in pod_sets]
+    total = sum(deltas)
+    if total == 0:
+        return None
+    best: tuple[int, Found] | None = None
+    low, high = 0, total + 1
+    while low < high:
+        middle = (low + high) // 2
+        counts = [pod_set.count - delta * middle // total for pod_set, delta in zip(pod_sets, deltas, strict=True)]
+        found = attempt(counts)
+        if found is not None:
+            best = (middle, found)
+            high = middle
+        else:
+            low = middle + 1
+    return best[1] if best is not None and best[0] == low else None

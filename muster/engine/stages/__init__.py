@@ -1,0 +1,1 @@
+"""Stages: the verbs of a cycle, each a function over one `Cycle`."""

@@ -1,0 +1,196 @@
+"""Reserve: give quota to the heads of the queues, best first; evict where that is the way; put the rest back."""
+
+from __future__ import annotations
+
+from muster.engine.assignment import Assignment, Outcome
+from muster.engine.cycle import Cycle
+from muster.engine.explain import reserve_reason, verdict_of
+from muster.engine.nominate import nominate, repropose
+from muster.engine.order import Entry, Status, entry_order
+from muster.engine.tree import QuotaNode
+from muster.engine.victims import Victim
+from muster.model.plan import Evict, Finish, Hold, Requeue, Reserve, Return, ScanProgress
+from muster.model.queue import PreemptionPolicy
+from muster.model.reason import Code, Reason, because
+from muster.model.resources import FlavorResource
+from muster.model.workload import CheckState
+
+
+def reserve(cycle: Cycle) -> None:
+    """Try the head of every queue once."""
+    entries = [nominate(cycle, queue, workload) for queue, workload in cycle.state.heads()]
+    for entry in sorted(entries, key=lambda entry: entry_order(entry, cycle.settings)):
+        if entry.status is Status.NOMINATED:
+            process(cycle, entry)
+        if entry.status is not Status.RESERVED:
+            put_back(cycle, entry)
+
+
+def process(cycle: Cycle, entry: Entry) -> None:
+    """Decide on one nominated entry against what the entries before it have taken."""
+    queue, assignment = entry.queue, entry.assignment
+    assert queue is not None and assignment is not None, "a nominated entry has a queue and an assignment"
+    if cycle.is_out_of_steps:
+        entry.reason = because(Code.CYCLE_CUT_SHORT, steps=cycle.settings.cycle_steps_most)
+        return
+    if _overlaps(cycle, entry.victims) and cycle.settings.recomputes_overlap:
+        found = repropose(cycle, entry)
+        entry.assignment, entry.victims = found.assignment, found.victims
+        assignment = found.assignment
+        counted = (queue.name, found.assignment.outcome.name.lower())
+        cycle.recomputed[counted] = cycle.recomputed.get(counted, 0) + 1
+    outcome = assignment.outcome
+    if outcome is Outcome.NO_FIT:
+        entry.why = Return.NO_FIT
+    elif outcome is Outcome.PREEMPT and not entry.victims:
+        _wait_without_victims(cycle, entry, queue, assignment)
+    elif outcome is Outcome.DEFERRED_FIT:
+        _defer(cycle, entry, queue, assignment)
+    elif outcome is Outcome.PREEMPT and cycle.settings.preemption_gates and entry.workload.preemption_gates:
+        entry.why = Return.PREEMPTION_GATED
+        entry.keeps_progress = False
+        entry.reason = because(Code.PREEMPTION_GATED, gates=", ".join(entry.workload.preemption_gates))
+    elif _overlaps(cycle, entry.victims) or not cycle.fits_without(queue, assignment.usage, entry.victims):
+        _skip(cycle, entry, queue)
+    elif outcome is Outcome.PREEMPT:
+        _preempt(cycle, entry, queue, assignment)
+    else:
+        _admit(cycle, entry, queue, assignment)
+
+
+def _overlaps(cycle: Cycle, victims: list[Victim]) -> bool:
+    return any(victim.holder.workload.key in cycle.leaving for victim in victims)
+
+
+def _wait_without_victims(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment) -> None:
+    """Nobody may leave for it now; hold what it could have so that those behind it do not take it this cycle."""
+    entry.why = Return.PREEMPTION_NO_CANDIDATES
+    is_sure_to_get_it_back = queue.queue.preemption.reclaim is PreemptionPolicy.ANY
+    if not is_sure_to_get_it_back or (cycle.settings.preemptors_first and entry.is_preemptor):
+        cycle.ledger.charge(queue, held_for_later(queue, assignment))
+        cycle.takers[queue.root.name] = entry.workload.key
+
+
+def held_for_later(queue: QuotaNode, assignment: Assignment) -> dict[FlavorResource, int]:
+    """What a workload that cannot preempt keeps from others in its cycle: no more than its queue could ever use."""
+    held = {}
+    for key, amount in assignment.usage.items():
+        cell, used = queue.cell(key), queue.usage.get(key, 0)
+        if assignment.level > 0:
+            held[key] = min(amount, cell.limit - used)
+        else:
+            held[key] = max(0, min(amount, cell.nominal - used))
+    return held
+
+
+def _defer(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment) -> None:
+    """It will fit when those that others sent away are gone; hold its place until then."""
+    entry.why = Return.PENDING_PREEMPTION
+    entry.keeps_progress = False
+    names = ", ".join(cycle.leaving)
+    entry.reason = because(Code.WAITING_FOR_PREEMPTED_WORKLOADS, count=len(cycle.leaving), victims=names)
+    _take(cycle, entry, queue, assignment)
+
+
+def _skip(cycle: Cycle, entry: Entry, queue: QuotaNode) -> None:
+    """Something processed before took what it needed."""
+    entry.status = Status.SKIPPED
+    winner = cycle.takers.get(queue.root.name, "another workload")
+    entry.reason = because(Code.LOST_TO_ANOTHER, queue=queue.queue.title, winner=winner)
+    if entry.victims:
+        cycle.skipped_preemptions[queue.name] = cycle.skipped_preemptions.get(queue.name, 0) + 1
+
+
+def _preempt(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment) -> None:
+    """Send the victims away; the workload itself starts in a later cycle, when they are gone."""
+    _take(cycle, entry, queue, assignment)
+    entry.status = Status.PREEMPTING
+    entry.why = Return.PENDING_PREEMPTION
+    entry.keeps_progress = False
+    preemptor = entry.workload.key
+    for victim in entry.victims:
+        holder = victim.holder
+        if holder.workload.is_evicted:
+            continue  # it was told already and has not left yet
+        reason = because(victim.code, preemptor=preemptor, queue=queue.queue.title)
+        cycle.decisions.append(
+            Evict(workload=holder.workload.key, queue=queue.name, in_favour_of=preemptor, reason=reason)
+        )
+    names = ", ".join(victim.holder.workload.key for victim in entry.victims)
+    entry.reason = because(Code.WAITING_FOR_PREEMPTED_WORKLOADS, count=len(entry.victims), victims=names)
+
+
+def _admit(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment) -> None:
+    """Give it the quota, unless admission is held until the pods admitted before are ready."""
+    if cycle.settings.blocks_until_ready:
+        waiting = tuple(sorted(cycle.state.waiting_pods())) + tuple(r.workload for r in cycle.plan().reserves)
+        if waiting:
+            if cycle.waiting_for_pods is None:
+                cycle.waiting_for_pods = waiting
+                cycle.decisions.append(Hold(waiting_for=waiting))
+            entry.reason = because(Code.WAITING_FOR_PODS_READY, waiting_for=", ".join(waiting))
+            return
+    _take(cycle, entry, queue, assignment)
+    entry.status = Status.RESERVED
+    workload = entry.workload
+    cycle.decisions.append(
+        Reserve(
+            workload=workload.key,
+            admission=assignment.admission(queue.name),
+            is_admitted=not pending_checks(entry, queue, assignment),
+            reason=reserve_reason(queue, assignment),
+            considered=_passed_over(assignment),
+        )
+    )
+    if entry.older_slice is not None:
+        older = entry.older_slice.workload.key
+        reason = because(Code.SLICE_REPLACED, preemptor=workload.key)
+        cycle.decisions.append(Finish(workload=older, in_favour_of=workload.key, reason=reason))
+
+
+def pending_checks(entry: Entry, queue: QuotaNode, assignment: Assignment) -> list[str]:
+    """The checks that must pass before the workload starts, given the flavors it got."""
+    flavors = {choice.flavor for pod_set in assignment.pod_sets for choice in pod_set.flavors.values()}
+    needed = {rule.name for rule in queue.queue.checks if not rule.flavors or rule.flavors & flavors}
+    checks = entry.workload.checks
+    return sorted(name for name in needed | set(checks) if checks.get(name) is not CheckState.READY)
+
+
+def _passed_over(assignment: Assignment) -> tuple[Reason, ...]:
+    return tuple(
+        reason for pod_set in assignment.pod_sets for attempt in pod_set.attempts for reason in attempt.reasons
+    )
+
+
+def _take(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment) -> None:
+    """Charge what the entry gets, against what its victims leave."""
+    for victim in entry.victims:
+        cycle.leaving[victim.holder.workload.key] = victim
+    cycle.ledger.charge(queue, assignment.usage)
+    cycle.takers[queue.root.name] = entry.workload.key
+
+
+def put_back(cycle: Cycle, entry: Entry) -> None:
+    """Return a workload that did not get quota to its queue, with its verdict."""
+    queue = entry.queue
+    assert queue is not None, "a head has a queue"
+    if entry.status is not Status.REFUSED and entry.why is Return.GENERIC:
+        entry.why = Return.FAILED_AFTER_NOMINATION
+    cycle.verdicts[entry.workload.key] = verdict_of(cycle, entry)
+    cycle.decisions.append(
+        Requeue(workload=entry.workload.key, queue=queue.name, why=entry.why, progress=_progress(cycle, entry))
+    )
+
+
+def _progress(cycle: Cycle, entry: Entry) -> ScanProgress | None:
+    """Where the next search goes on; it starts over after a preemption."""
+    if entry.assignment is None or entry.queue is None or not entry.keeps_progress:
+        return None
+    if entry.status is Status.SKIPPED and not cycle.settings.keeps_scan_progress:
+        return None
+    return ScanProgress(
+        tried=entry.assignment.tried(),
+        generation=cycle.state.generation_of(entry.queue),
+        kind_key=entry.workload.kind_key,
+        cycle=cycle.state.cycle,
+    )

@@ -1,0 +1,246 @@
+"""The engine's state: the quota tree with its usage, who holds quota, and who waits; fed by changes, kept between cycles.
+
+One owner changes it: it feeds what it learns (`take`, `drop`), starts a cycle, lets `decide` plan on it, and applies
+the plan. Deciding changes nothing. All of it can be rebuilt from objects but for what `docs/state.md` lists.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from muster.engine.holders import Holder, Holders, holder_of
+from muster.engine.ledger import Ledger
+from muster.engine.lines import WAITS_FOR_VICTIMS, Line, is_backing_off, stays_in_line
+from muster.engine.tree import QuotaNode, QuotaTree
+from muster.model.flavor import Flavor
+from muster.model.plan import Evict, Finish, Plan, Requeue, Reserve, ScanProgress
+from muster.model.queue import Stop
+from muster.model.settings import Settings
+from muster.model.snapshot import Snapshot
+from muster.model.workload import Workload
+
+
+class EngineState:
+    """Everything that the engine remembers."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.settings: Settings = snapshot.settings
+        self.flavors: Mapping[str, Flavor] = snapshot.flavors
+        self.namespaces: Mapping[str, Mapping[str, str]] = snapshot.namespaces
+        self.now = snapshot.now
+        self.cycle = 0
+        self.tree = QuotaTree(snapshot.queues.values())
+        self.ledger = Ledger()
+        self.holders = Holders()
+        self.workloads: dict[str, Workload] = {}
+        self.lines: dict[str, Line] = {
+            name: Line(node.queue.order) for name, node in sorted(self.tree.nodes.items()) if node.queue.is_leaf
+        }
+        self.progress: dict[str, ScanProgress] = {}
+        self.preemptors: set[str] = set()
+        self.generations: dict[str, int] = {}  # by root: how often something was given back
+        self.preempted_last: dict[str, float] = {}  # by queue: when it last preempted
+        self._held_back: list[tuple[float, str]] = []  # heap of when a back-off ends
+        self._stopped_submits = frozenset(
+            key for key, submit in snapshot.submit_queues.items() if submit.stop is not Stop.NONE
+        )
+        for key in sorted(snapshot.workloads):
+            self.take(snapshot.workloads[key])
+
+    # Changes that come from outside.
+
+    def take(self, workload: Workload) -> None:
+        """Learn of a workload, new or changed."""
+        self._leave_line(workload.key)
+        before = self.holders.get(workload.key)
+        after = self._holder_of(workload)
+        self.workloads[workload.key] = workload
+        if before is not None and after is not None and before.is_same_charge(after):
+            self.holders.replace(after)
+            return
+        if before is not None:
+            self._give_back(before)
+        if after is not None:
+            self._charge(after)
+        elif self._may_wait(workload):
+            self._join_line(workload)
+
+    def drop(self, key: str) -> None:
+        """Learn that a workload is gone."""
+        self._leave_line(key)
+        holder = self.holders.get(key)
+        if holder is not None:
+            self._give_back(holder)
+        self.workloads.pop(key, None)
+        self.progress.pop(key, None)
+        self.preemptors.discard(key)
+
+    def flush(self, queue: str) -> int:
+        """Something changed in a queue's tree: call back those parked there that may be tried again."""
+        node = self.tree.nodes.get(queue)
+        if node is None:
+            return 0
+        return sum(self._flush_line(leaf) for leaf in node.root.leaves())
+
+    def flush_all(self) -> int:
+        roots = [node for node in self.tree.nodes.values() if node.parent is None]
+        return sum(self.flush(root.name) for root in roots)
+
+    # The cycle.
+
+    def begin_cycle(self, now: float) -> None:
+        """Start a cycle: what is called back from here on counts as called back since."""
+        assert now >= self.now, "time does not go back"
+        self.now = now
+        self.cycle += 1
+        while self._held_back and self._held_back[0][0] <= now:
+            _, key = heapq.heappop(self._held_back)
+            workload = self.workloads.get(key)
+            if workload is not None and workload.queue in self.lines and self.lines[workload.queue].is_parked(key):
+                self.lines[workload.queue].add(workload, now)
+
+    def heads(self) -> Iterator[tuple[QuotaNode, Workload]]:
+        """The first workload of every queue that takes part."""
+        for name, line in self.lines.items():
+            head = line.head()
+            node = self.tree.nodes[name]
+            if head is not None and not node.queue.inactive_because and node.queue.stop is Stop.NONE:
+                yield node, head
+
+    def progress_of(self, workload: Workload, queue: QuotaNode) -> ScanProgress | None:
+        """Where the workload's flavor search goes on, unless it has to start over."""
+        progress = self.progress.get(workload.key)
+        if progress is None:
+            return None
+        if self.settings.keeps_scan_progress:
+            if progress.kind_key != workload.kind_key:
+                return None
+            if self.cycle - progress.cycle <= 1:
+                return progress
+        return progress if self.generation_of(queue) <= progress.generation else None
+
+    def generation_of(self, queue: QuotaNode) -> int:
+        """Grows whenever quota of the queue's tree is given back."""
+        return queue.queue.generation + self.generations.get(queue.root.name, 0)
+
+    def apply(self, plan: Plan) -> None:
+        """Act on a plan as if all of it had been carried out; what fails is fed back by `take`."""
+        assert plan.cycle == self.cycle, "a plan is applied in its own cycle"
+        for decision in plan.decisions:
+            if isinstance(decision, Reserve):
+                self._apply_reserve(decision)
+            elif isinstance(decision, Evict):
+                self._apply_evict(decision)
+            elif isinstance(decision, Finish):
+                self.take(replace(self.workloads[decision.workload], is_finished=True))
+            elif isinstance(decision, Requeue):
+                self._apply_requeue(decision)
+
+    def _apply_reserve(self, decision: Reserve) -> None:
+        self.progress.pop(decision.workload, None)
+        self.preemptors.discard(decision.workload)
+        workload = self.workloads[decision.workload]
+        self.take(
+            replace(
+                workload,
+                admission=decision.admission,
+                is_admitted=decision.is_admitted,
+                is_evicted=False,
+                reserved_at=self.now,
+            )
+        )
+
+    def _apply_evict(self, decision: Evict) -> None:
+        holder = self.holders.get(decision.workload)
+        assert holder is not None, f"{decision.workload} is told to go and holds nothing"
+        leaving = replace(holder.workload, is_evicted=True, preempted_at=self.now)
+        self.workloads[decision.workload] = leaving
+        self.holders.replace(replace(holder, workload=leaving))
+        self.preempted_last[decision.queue] = self.now
+
+    def _apply_requeue(self, decision: Requeue) -> None:
+        key = decision.workload
+        if decision.progress is not None:
+            self.progress[key] = decision.progress
+        else:
+            self.progress.pop(key, None)
+        if decision.why in WAITS_FOR_VICTIMS:
+            self.preemptors.add(key)
+        else:
+            self.preemptors.discard(key)
+        line = self.lines.get(decision.queue)
+        if line is None:
+            return
+        workload = line.get(key)
+        was_flushed = line.flushed_in >= self.cycle
+        stays = stays_in_line(line.order, decision.why, decision.progress, was_flushed=was_flushed)
+        if stays and workload is not None and not is_backing_off(workload, self.now):
+            line.keep(key, decision.why)
+        else:
+            line.park(key, decision.why, parks_alike=self.settings.parks_alike)
+
+    # Bookkeeping.
+
+    def _may_wait(self, workload: Workload) -> bool:
+        is_held_back = bool(workload.gates) and self.settings.admission_gates
+        return (
+            workload.is_active
+            and not workload.is_finished
+            and not is_held_back
+            and workload.queue in self.lines
+            and workload.submit_queue not in self._stopped_submits
+        )
+
+    def _holder_of(self, workload: Workload) -> Holder | None:
+        """What a workload holds; nothing when it has finished or the queue that paid is gone."""
+        if workload.admission is None or workload.is_finished:
+            return None
+        node = self.tree.leaf(workload.admission.queue)
+        if node is None:
+            return None
+        return holder_of(workload, node, releases_finished_pods=self.settings.releases_finished_pods)
+
+    def _charge(self, holder: Holder) -> None:
+        self.holders.add(holder)
+        self.ledger.charge(holder.queue, holder.usage)
+        self.ledger.commit()
+
+    def _give_back(self, holder: Holder) -> None:
+        """Release a workload's quota, once; those parked in the tree may be tried again."""
+        self.holders.remove(holder.workload.key)
+        self.ledger.release(holder.queue, holder.usage)
+        self.ledger.commit()
+        root = holder.queue.root.name
+        self.generations[root] = self.generations.get(root, 0) + 1
+        self.flush(root)
+
+    def _join_line(self, workload: Workload) -> None:
+        self.lines[workload.queue].add(workload, self.now)
+        if workload.held_until is not None and workload.held_until > self.now:
+            heapq.heappush(self._held_back, (workload.held_until, workload.key))
+
+    def _leave_line(self, key: str) -> None:
+        before = self.workloads.get(key)
+        if before is not None and before.queue in self.lines:
+            self.lines[before.queue].remove(key)
+
+    def _flush_line(self, leaf: QuotaNode) -> int:
+        line = self.lines[leaf.name]
+        back = [w.key for w in line.parked() if not is_backing_off(w, self.now) and self.admits(leaf, w)]
+        return line.flush(self.cycle, back)
+
+    def admits(self, queue: QuotaNode, workload: Workload) -> bool:
+        """Whether a queue takes workloads of the workload's namespace."""
+        selector = queue.queue.admits_namespaces
+        labels = self.namespaces.get(workload.namespace)
+        return selector is not None and labels is not None and selector.matches(labels)
+
+    def older_slice(self, workload: Workload) -> Holder | None:
+        """The running workload that this one takes over from."""
+        return self.holders.get(workload.replaces) if self.settings.elastic_slices and workload.replaces else None
+
+    def waiting_pods(self) -> Iterable[str]:
+        """Admitted workloads whose pods are not all ready."""
+        return (h.workload.key for h in self.holders.all() if h.workload.is_admitted and not h.workload.is_ready)

@@ -1,0 +1,270 @@
+"""Victim search: the smallest set of running workloads whose leaving lets another one start.
+
+Candidates are gathered by the preemptor's rules, taken out one by one in a fixed order until it fits, and given
+back one by one while it still does. All of it happens on the ledger and is rolled back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from muster.engine.holders import Holder, Holders
+from muster.engine.ledger import Ledger
+from muster.engine.quota import free_for, is_borrowing_any, is_borrowing_with, reserve_left
+from muster.engine.tree import QuotaNode
+from muster.model.queue import PreemptionPolicy
+from muster.model.reason import Code
+from muster.model.resources import Amounts, FlavorResource
+from muster.model.settings import PreemptionGuards, Settings
+from muster.model.workload import Workload
+
+
+class Claim(Enum):
+    """By what right a candidate may be taken."""
+
+    OWN_QUEUE = "own queue"
+    RECLAIM = "reclaim"  # the request fits in quota that the preemptor's side of the tree brings
+    WITHOUT_BORROWING = "without borrowing"  # only if the preemptor's queue then stays within its share
+    WHILE_BORROWING = "while borrowing"  # even if it then borrows
+
+
+CODES: Mapping[Claim, Code] = {
+    Claim.OWN_QUEUE: Code.PREEMPTED_IN_QUEUE,
+    Claim.RECLAIM: Code.RECLAIMED,
+    Claim.WITHOUT_BORROWING: Code.RECLAIMED,
+    Claim.WHILE_BORROWING: Code.RECLAIMED_WHILE_BORROWING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A workload that may be taken, by what right, and where its branch meets the preemptor's."""
+
+    holder: Holder
+    claim: Claim
+    meeting: QuotaNode | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A workload that has to leave, and why."""
+
+    holder: Holder
+    code: Code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preemptor:
+    """Who needs room, how much, and for which resources somebody has to leave."""
+
+    workload: Workload
+    queue: QuotaNode
+    requests: Amounts
+    contested: frozenset[FlavorResource]
+
+
+def candidate_order(holder: Holder, own_queue: str, now: float) -> tuple[bool, bool, int, float, str, str]:
+    """Whom to take first: the leaving, other queues', the lowest priority, the latest admitted."""
+    workload = holder.workload
+    reserved_at = workload.reserved_at if workload.reserved_at is not None else now
+    is_own = holder.queue.name == own_queue
+    return (not workload.is_evicted, is_own, workload.priority, -reserved_at, workload.uid, workload.key)
+
+
+def may_preempt(policy: PreemptionPolicy, preemptor: Workload, candidate: Workload) -> bool:
+    """Whether the policy lets the preemptor take the candidate."""
+    if policy is PreemptionPolicy.ANY:
+        return True
+    if policy is PreemptionPolicy.LOWER_PRIORITY:
+        return candidate.priority < preemptor.priority
+    if policy is PreemptionPolicy.LOWER_OR_NEWER_EQUAL_PRIORITY:
+        is_newer = candidate.priority == preemptor.priority and preemptor.queued_at < candidate.queued_at
+        return candidate.priority < preemptor.priority or is_newer
+    return False
+
+
+def is_spared(workload: Workload, guards: PreemptionGuards, now: float) -> bool:
+    """Whether a named setting protects a running workload; one that is leaving already is not protected."""
+    if workload.is_evicted or not guards.is_any_on:
+        return False
+    if guards.honours_marks and not workload.is_preemptible:
+        return True
+    ran_s = now - workload.reserved_at if workload.reserved_at is not None else 0.0
+    if ran_s < guards.run_time_least_s:
+        return True
+    return workload.preempted_at is not None and now - workload.preempted_at < guards.workload_cool_down_s
+
+
+@dataclass(slots=True, kw_only=True)
+class VictimSearch:
+    """Finds victims on one ledger."""
+
+    holders: Holders
+    ledger: Ledger
+    settings: Settings
+    now: float
+    steps: int = 0  # removals tried, for the cycle's budget
+
+    def find(self, preemptor: Preemptor) -> list[Victim]:
+        """The victims that let the preemptor start, or none."""
+        candidates = self._candidates(preemptor)
+        for may_borrow in _attempts(preemptor, candidates):
+            mark = self.ledger.checkpoint()
+            taken = self._take_until_fits(preemptor, candidates, may_borrow=may_borrow)
+            if taken:
+                taken = self._give_back(preemptor, taken, may_borrow=may_borrow)
+            self.ledger.rollback(mark)
+            if taken:
+                return [Victim(candidate.holder, CODES[candidate.claim]) for candidate in taken]
+        return []
+
+    def _candidates(self, preemptor: Preemptor) -> list[Candidate]:
+        """Everybody who may be taken, in the order of taking."""
+        by_reclaim, by_priority = self._others(preemptor)
+        lists = (by_reclaim, by_priority, self._own(preemptor))
+        for candidates in lists:
+            candidates.sort(key=lambda c: candidate_order(c.holder, preemptor.queue.name, self.now))
+        leaving = [c for candidates in lists for c in candidates if c.holder.workload.is_evicted]
+        staying = [c for candidates in lists for c in candidates if not c.holder.workload.is_evicted]
+        return leaving + staying
+
+    def _own(self, preemptor: Preemptor) -> list[Candidate]:
+        policy = preemptor.queue.queue.preemption.within_queue
+        return [Candidate(holder, Claim.OWN_QUEUE) for holder in self._takeable(preemptor, preemptor.queue, policy)]
+
+    def _others(self, preemptor: Preemptor) -> tuple[list[Candidate], list[Candidate]]:
+        """Candidates of other queues: those taken back by right of quota, and those taken by priority."""
+        by_reclaim: list[Candidate] = []
+        by_priority: list[Candidate] = []
+        rules = preemptor.queue.queue.preemption
+        if rules.reclaim is PreemptionPolicy.NEVER:
+            return by_reclaim, by_priority
+        has_right, left = _fits_in_own(preemptor.queue, preemptor.requests)
+        below = preemptor.queue
+        for meeting in preemptor.queue.path[1:]:
+            for queue in _borrowing_leaves(meeting, below, preemptor.contested):
+                for holder in self._takeable(preemptor, queue, rules.reclaim):
+                    if has_right:
+                        by_reclaim.append(Candidate(holder, Claim.RECLAIM, meeting))
+                    else:
+                        claim = self._claim_by_priority(preemptor, holder.workload)
+                        by_priority.append(Candidate(holder, claim, meeting))
+            does_fit, left = _fits_in_own(meeting, left)
+            has_right = has_right or does_fit
+            below = meeting
+        return by_reclaim, by_priority
+
+    def _takeable(self, preemptor: Preemptor, queue: QuotaNode, policy: PreemptionPolicy) -> Iterator[Holder]:
+        if policy in (PreemptionPolicy.NEVER, PreemptionPolicy.UNSET):
+            return
+        for holder in self.holders.in_queue(queue.name).values():
+            if (
+                may_preempt(policy, preemptor.workload, holder.workload)
+                and holder.uses_any(preemptor.contested)
+                and not self.ledger.is_gone(holder.workload.key)
+                and holder.workload.key != preemptor.workload.replaces
+                and not is_spared(holder.workload, self.settings.guards, self.now)
+            ):
+                yield holder
+
+    @staticmethod
+    def _claim_by_priority(preemptor: Preemptor, candidate: Workload) -> Claim:
+        rules = preemptor.queue.queue.preemption
+        if not rules.may_borrow or candidate.priority >= preemptor.workload.priority:
+            return Claim.WITHOUT_BORROWING
+        if rules.borrow_priority_most is not None and candidate.priority > rules.borrow_priority_most:
+            return Claim.WITHOUT_BORROWING
+        return Claim.WHILE_BORROWING
+
+    def _take_until_fits(
+        self, preemptor: Preemptor, candidates: Sequence[Candidate], *, may_borrow: bool
+    ) -> list[Candidate]:
+        """Take candidates out until the preemptor fits; nobody when all of them together do not help."""
+        taken: list[Candidate] = []
+        for candidate in candidates:
+            if not _is_worth_taking(candidate, preemptor, may_borrow=may_borrow):
+                continue
+            self._take(candidate.holder)
+            taken.append(candidate)
+            if fits_with(preemptor, may_borrow=may_borrow):
+                return taken
+        return []
+
+    def _give_back(self, preemptor: Preemptor, taken: list[Candidate], *, may_borrow: bool) -> list[Candidate]:
+        """Spare whom the preemptor does not need gone after all; the last one taken was needed."""
+        for index in range(len(taken) - 2, -1, -1):
+            holder = taken[index].holder
+            mark = self.ledger.checkpoint()
+            self.ledger.put_back(holder.workload.key, holder.queue, holder.usage)
+            self.steps += 1
+            if fits_with(preemptor, may_borrow=may_borrow):
+                taken[index] = taken[-1]
+                taken.pop()
+            else:
+                self.ledger.rollback(mark)
+        return taken
+
+    def _take(self, holder: Holder) -> None:
+        self.ledger.take_out(holder.workload.key, holder.queue, holder.usage)
+        self.steps += 1
+
+
+def fits_with(preemptor: Preemptor, *, may_borrow: bool) -> bool:
+    """Whether the preemptor fits as the ledger stands."""
+    queue = preemptor.queue
+    for key, amount in preemptor.requests.items():
+        if amount > free_for(queue, key):
+            return False
+        if not may_borrow and is_borrowing_with(queue, key, amount):
+            return False
+    return True
+
+
+def _attempts(preemptor: Preemptor, candidates: Sequence[Candidate]) -> tuple[bool, ...]:
+    """In which order to try with and without borrowing."""
+    queue = preemptor.queue
+    others = [candidate for candidate in candidates if candidate.claim is not Claim.OWN_QUEUE]
+    is_forbidden = not queue.queue.preemption.may_borrow
+    is_under = all(queue.usage.get(key, 0) < queue.cell(key).nominal for key in preemptor.contested)
+    if not candidates:
+        return ()
+    if not others or (is_forbidden and not is_under):
+        return (True,)
+    if is_forbidden and not any(candidate.claim is Claim.RECLAIM for candidate in others):
+        return (False, True)
+    return (True, False)
+
+
+def _is_worth_taking(candidate: Candidate, preemptor: Preemptor, *, may_borrow: bool) -> bool:
+    """Whether taking it helps and is still right after those taken before it."""
+    if candidate.meeting is None:
+        return True
+    if may_borrow and candidate.claim is Claim.WITHOUT_BORROWING:
+        return False
+    # A branch that is back within its own quota has nothing left that could be claimed.
+    for node in candidate.holder.queue.path:
+        if node is candidate.meeting:
+            break
+        if not is_borrowing_any(node, preemptor.contested):
+            return False
+    return True
+
+
+def _fits_in_own(node: QuotaNode, requests: Amounts) -> tuple[bool, dict[FlavorResource, int]]:
+    """Whether a node's own quota covers the requests, and what is left of them above its reserve."""
+    does_fit = not any(is_borrowing_with(node, key, amount) for key, amount in requests.items())
+    return does_fit, {key: max(0, amount - reserve_left(node, key)) for key, amount in requests.items()}
+
+
+def _borrowing_leaves(top: QuotaNode, but: QuotaNode, keys: Iterable[FlavorResource]) -> Iterator[QuotaNode]:
+    """The queues under a node that borrow, without those of one branch and of branches within their quota."""
+    stack = [child for child in reversed(top.children) if child is not but]
+    while stack:
+        node = stack.pop()
+        if not is_borrowing_any(node, keys):
+            continue
+        if node.queue.is_leaf:
+            yield node
+        stack.extend(reversed(node.children))
