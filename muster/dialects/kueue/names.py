@@ -1,0 +1,23 @@
+"""Names of Kueue's API that readers and writers share."""
+
+from __future__ import annotations
+
+GROUP = "kueue.x-k8s.io"
+
+QUEUE_NAME = f"{GROUP}/queue-name"
+PRIORITY_CLASS = f"{GROUP}/priority-class"
+PRIORITY_BOOST = f"{GROUP}/priority-boost"
+ALLOWED_FLAVORS = f"{GROUP}/workload-allowed-resource-flavors"
+SLICE_REPLACEMENT_FOR = f"{GROUP}/workload-slice-replacement-for"
+ADMISSION_GATED_BY = f"{GROUP}/admission-gated-by"
+JOB_UID = f"{GROUP}/job-uid"
+
+# Muster's own: a workload that says false here is no victim, where the setting to honour it is on.
+PREEMPTIBLE = "muster.io/preemptible"
+
+NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+def cohort_name(name: str) -> str:
+    """The tree's name of a cohort: a queue and a cohort may be called the same."""
+    return f"cohort {name}"

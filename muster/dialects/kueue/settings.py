@@ -1,0 +1,44 @@
+"""Kueue's feature gates and configuration as the engine's settings."""
+
+from __future__ import annotations
+
+from muster.dialects.kueue.gates import FeatureGates
+from muster.model.settings import FairSharing, PreemptionGuards, Settings
+
+
+def settings_of(
+    gates: FeatureGates,
+    *,
+    fair_sharing_strategies: tuple[str, ...] | None = None,
+    ignores_undeclared: bool = False,
+    blocks_until_ready: bool = False,
+    guards: PreemptionGuards | None = None,
+) -> Settings:
+    """The settings that gates and configuration amount to."""
+    fair_sharing = None
+    if fair_sharing_strategies is not None:
+        fair_sharing = FairSharing(
+            strategies=fair_sharing_strategies,
+            spares_nominal_comparison=gates.is_on("FairSharingPreemptWithinNominal"),
+            favours_non_borrowing=gates.is_on("FairSharingPrioritizeNonBorrowing"),
+        )
+    return Settings(
+        partial_admission=gates.is_on("PartialAdmission"),
+        searches_flavors=gates.is_on("FlavorFungibility"),
+        keeps_scan_progress=gates.is_on("FlavorFungibilityPreserveScanProgress"),
+        orders_by_priority=gates.is_on("PrioritySortingWithinCohort"),
+        preemptors_first=gates.is_on("PrioritizePreemptorWorkloads"),
+        recomputes_overlap=gates.is_on("RecomputeAssignmentUponPreemptionTargetsOverlap"),
+        parks_alike=gates.is_on("SchedulingEquivalenceHashing"),
+        releases_finished_pods=gates.is_on("ReclaimablePods"),
+        ignores_undeclared=ignores_undeclared and gates.is_on("QuotaCheckStrategy"),
+        priority_boost=gates.is_on("PriorityBoost"),
+        concurrent_admission=gates.is_on("ConcurrentAdmission"),
+        preemption_gates=gates.is_on("MultiKueueOrchestratedPreemption") or gates.is_on("ConcurrentAdmission"),
+        admission_gates=gates.is_on("AdmissionGatedBy"),
+        elastic_slices=gates.is_on("ElasticJobsViaWorkloadSlices"),
+        topology=gates.is_on("TopologyAwareScheduling"),
+        blocks_until_ready=blocks_until_ready and not gates.is_on("DisableWaitForPodsReady"),
+        fair_sharing=fair_sharing,
+        guards=guards or PreemptionGuards(),
+    )

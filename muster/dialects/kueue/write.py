@@ -1,0 +1,187 @@
+"""Writing decisions back into Workload objects: status, conditions and events, as Kueue's users know them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from muster.model.fields import INT64_MAX
+from muster.model.plan import Evict, Finish, Plan, Requeue, Reserve
+from muster.model.reason import Code, Verdict
+from muster.model.resources import amount_text
+from muster.model.times import moment_text
+from muster.model.workload import Admission, PodSet
+
+# Kueue's condition reasons for codes that are finer than its own.
+PUBLISHED: Mapping[Code, str] = {
+    Code.NAMESPACE_NOT_ADMITTED: Code.MISCONFIGURED.value,
+    Code.LOST_TO_ANOTHER: Code.WAITING_FOR_QUOTA.value,
+    Code.PREEMPTION_GATED: Code.ADMISSION_GATED.value,
+    Code.CHECK_FAILED: "Pending",
+    Code.CYCLE_CUT_SHORT: Code.PENDING_EVALUATION.value,
+}
+BLOCKED_ON_GATES = "BlockedOnPreemptionGates"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something to tell about an object."""
+
+    type: str
+    object: str  # namespace/name
+    reason: str
+    message: str
+
+
+def published_reason(code: Code) -> str:
+    """The condition reason that Kueue's users know for a code."""
+    return PUBLISHED.get(code, code.value)
+
+
+def status_after_reserve(obj: Mapping[str, Any], decision: Reserve, now: float) -> dict[str, Any]:
+    """The status of a workload that was given quota."""
+    status = _status_of(obj)
+    status.pop("resourceRequests", None)
+    status["admission"] = admission_object(decision.admission)
+    queue = decision.admission.queue
+    conditions = _Conditions(obj, status, now)
+    conditions.set("QuotaReserved", True, "QuotaReserved", f"Quota reserved in ClusterQueue {queue}")
+    for leftover in ("Evicted", "Preempted"):
+        conditions.reset(leftover, "QuotaReserved")
+    if decision.is_admitted:
+        conditions.set("Admitted", True, "Admitted", "The workload is admitted")
+    else:
+        conditions.set("Admitted", False, "UnsatisfiedAdmissionChecks", "The workload has not all checks ready")
+    conditions.reset(BLOCKED_ON_GATES, "QuotaReserved")
+    return status
+
+
+def status_after_refusal(
+    obj: Mapping[str, Any], verdict: Verdict, requests: list[dict[str, Any]], now: float
+) -> dict[str, Any]:
+    """The status of a workload that was tried and got no quota: why, and what it asks for."""
+    status = _status_of(obj)
+    conditions = _Conditions(obj, status, now)
+    conditions.set("QuotaReserved", False, published_reason(verdict.code), verdict.text)
+    conditions.set("Admitted", False, "NoReservation", "The workload has no reservation")
+    if verdict.code is Code.PREEMPTION_GATED:
+        conditions.set(BLOCKED_ON_GATES, True, "PreemptionGated", verdict.text)
+    status["resourceRequests"] = requests
+    return status
+
+
+def status_after_eviction(obj: Mapping[str, Any], decision: Evict, now: float) -> dict[str, Any]:
+    """The status of a workload that was told to go; it keeps its quota until its pods are gone."""
+    status = _status_of(obj)
+    conditions = _Conditions(obj, status, now)
+    conditions.set("Evicted", True, "Preempted", f"Preempted: {decision.reason.text}")
+    conditions.set("Preempted", True, decision.reason.code.value, f"Preempted: {decision.reason.text}")
+    status["schedulingStats"] = _counted(status.get("schedulingStats"), "Preempted")
+    return status
+
+
+def status_after_finish(obj: Mapping[str, Any], decision: Finish, now: float) -> dict[str, Any]:
+    """The status of a workload whose work another took over."""
+    status = _status_of(obj)
+    _Conditions(obj, status, now).set("Finished", True, decision.reason.code.value, decision.reason.text)
+    return status
+
+
+def admission_object(admission: Admission) -> dict[str, Any]:
+    """An admission as the API has it."""
+    return {
+        "clusterQueue": admission.queue,
+        "podSetAssignments": [
+            {
+                "name": given.name,
+                "flavors": dict(given.flavors),
+                "resourceUsage": {name: amount_text(name, amount) for name, amount in given.usage.items()},
+                "count": given.count,
+            }
+            for given in admission.pod_sets
+        ],
+    }
+
+
+def requests_object(pod_sets: tuple[PodSet, ...]) -> list[dict[str, Any]]:
+    """What a waiting workload asks for, per pod set."""
+    result = []
+    for pod_set in pod_sets:
+        # The status field holds 64-bit numbers; the engine itself goes on with the exact ones.
+        totals = {
+            name: min(INT64_MAX, amount * pod_set.count_left) for name, amount in sorted(pod_set.requests.items())
+        }
+        result.append(
+            {"name": pod_set.name, "resources": {name: amount_text(name, total) for name, total in totals.items()}}
+        )
+    return result
+
+
+def events_of(plan: Plan) -> Iterator[Event]:
+    """What a plan tells about each object, in the order of the decisions."""
+    for decision in plan.decisions:
+        if isinstance(decision, Reserve):
+            queue = decision.admission.queue
+            yield Event("Normal", decision.workload, "QuotaReserved", decision.reason.text)
+            if decision.is_admitted:
+                yield Event("Normal", decision.workload, "Admitted", f"Admitted by ClusterQueue {queue}")
+        elif isinstance(decision, Evict):
+            text = decision.reason.text
+            yield Event("Normal", decision.workload, "EvictedDueToPreempted", text)
+            yield Event("Normal", decision.workload, "Preempted", text)
+            yield Event("Normal", decision.in_favour_of, "PreemptedWorkload", f"{decision.workload} was told to go")
+        elif isinstance(decision, Finish):
+            yield Event("Normal", decision.workload, decision.reason.code.value, decision.reason.text)
+        elif isinstance(decision, Requeue):
+            verdict = plan.verdicts[decision.workload]
+            yield Event("Warning", decision.workload, published_reason(verdict.code), verdict.text)
+
+
+def _status_of(obj: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(obj.get("status") or {})
+
+
+def _counted(stats: Mapping[str, Any] | None, reason: str) -> dict[str, Any]:
+    """Eviction counts with one more."""
+    result = dict(stats or {})
+    evictions = [dict(item) for item in result.get("evictions") or ()]
+    for item in evictions:
+        if item.get("reason") == reason and not item.get("underlyingCause"):
+            item["count"] = item.get("count", 0) + 1
+            break
+    else:
+        evictions.append({"reason": reason, "underlyingCause": "", "count": 1})
+    result["evictions"] = evictions
+    return result
+
+
+class _Conditions:
+    """The conditions of a status being written; the time moves only when the status does."""
+
+    def __init__(self, obj: Mapping[str, Any], status: dict[str, Any], now: float) -> None:
+        self._items: list[dict[str, Any]] = [dict(item) for item in status.get("conditions") or ()]
+        status["conditions"] = self._items
+        self._now = moment_text(now)
+        self._generation = (obj.get("metadata") or {}).get("generation")
+
+    def set(self, type_: str, value: bool, reason: str, message: str) -> None:
+        text = "True" if value else "False"
+        item = self._find(type_)
+        if item is None:
+            item = {"type": type_}
+            self._items.append(item)
+        if item.get("status") != text:
+            item["lastTransitionTime"] = self._now
+        item.update(status=text, reason=reason, message=message)
+        if self._generation:
+            item["observedGeneration"] = self._generation
+
+    def reset(self, type_: str, reason: str) -> None:
+        """Make a condition false that was true before; one that is not there stays away."""
+        item = self._find(type_)
+        if item is not None and item.get("status") == "True":
+            self.set(type_, False, reason, f"Previously: {item.get('message', '')}")
+
+    def _find(self, type_: str) -> dict[str, Any] | None:
+        return next((item for item in self._items if item.get("type") == type_), None)

@@ -1,0 +1,1 @@
+"""Conformance: other systems' recorded behaviour, replayed through the engine. `python -m tests.conformance DIR`."""

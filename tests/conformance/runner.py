@@ -1,0 +1,60 @@
+"""Which driver replays which source, which cases wait and why, and the running of one case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+
+from tests.conformance import kueue_cycles, kueue_flavors, kueue_preemption, kueue_queues
+from tests.conformance.cases import Case, Mismatch, Skip
+
+Driver = Callable[[Case], None]
+
+DRIVERS: Mapping[str, Driver] = {
+    "TestSchedule": kueue_cycles.run_one_cycle,
+    "TestScheduleRecomputePreemptionTargets": kueue_cycles.run_one_cycle,
+    "TestLastSchedulingContext": kueue_cycles.run_last_scheduling_context,
+    "TestScheduleForPreserveFlavorScanProgress": kueue_cycles.run_scan_progress,
+    "TestPreemption": kueue_preemption.run_targets,
+    "TestHierarchicalPreemptions": kueue_preemption.run_targets,
+    "TestCandidatesOrdering": kueue_preemption.run_candidates_ordering,
+    "TestAssignFlavors": kueue_flavors.run_assignment,
+    "TestAssignFlavorsWithAllowedFlavors": kueue_flavors.run_assignment,
+    "TestReclaimBeforePriorityPreemption": kueue_flavors.run_assignment,
+    "TestHierarchical": kueue_flavors.run_assignment,
+    "TestDeletedFlavors": kueue_flavors.run_assignment,
+    "TestIsNoFitDueToCapacityAndLimits": kueue_flavors.run_assignment,
+    "TestIsPreferred": kueue_flavors.run_is_preferred,
+    "TestAvailable": kueue_queues.run_available,
+    "TestIsBorrowingOn": kueue_queues.run_is_borrowing_on,
+    "TestResourcesToReserve": kueue_queues.run_resources_to_reserve,
+    "TestEntryOrdering": kueue_queues.run_entry_ordering,
+    "TestStrictFIFO": kueue_queues.run_head,
+    "TestBackoffWaitingTimeExpired": kueue_queues.run_backoff,
+    "TestBestEffortFIFORequeueIfNotPresent": kueue_queues.run_requeue,
+    "TestStrictFIFORequeueIfNotPresent": kueue_queues.run_requeue,
+}
+
+# Sources whose subject the engine does not have yet.
+WAITING: Mapping[str, str] = {}
+
+class Verdict(Enum):
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+def run_case(case: Case) -> tuple[Verdict, str]:
+    """Replay one case; the text says what differed or why it was skipped."""
+    if case.source in WAITING:
+        return Verdict.SKIPPED, WAITING[case.source]
+    driver = DRIVERS.get(case.source)
+    if driver is None:
+        return Verdict.FAILED, f"nobody knows the source {case.source!r}"
+    try:
+        driver(case)
+    except Mismatch as mismatch:
+        return Verdict.FAILED, str(mismatch)
+    except Skip as reason:
+        return Verdict.SKIPPED, str(reason)
+    return Verdict.PASSED, ""
