@@ -1,0 +1,3 @@
+"""Muster: queues, quota, gangs and slices of cards for AI and batch clusters, from one snapshot and one ledger."""
+
+__version__ = "0.1.0"
