@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from muster.engine.assignment import Assignment, Mode, Standing
+from muster.engine.fair_victims import find_fair_victims
 from muster.engine.quota import fits, lowest_fitting_height
 from muster.engine.state import EngineState
 from muster.engine.tree import QuotaNode
@@ -23,7 +24,11 @@ class Cycle:
         self.settings = state.settings
         self.ledger = state.ledger
         self.search = VictimSearch(
-            holders=state.holders, ledger=state.ledger, settings=state.settings, now=state.now
+            holders=state.holders,
+            ledger=state.ledger,
+            settings=state.settings,
+            now=state.now,
+            history=state.history,
         )
         self.decisions: list[Decision] = []
         self.verdicts: dict[str, Verdict] = {}
@@ -53,12 +58,19 @@ class Cycle:
         preemptor = Preemptor(
             workload=workload, queue=queue, requests=assignment.usage, contested=assignment.contested()
         )
-        return self.search.find(preemptor) if self._may_preempt_now(queue) else []
+        return self._find_victims(preemptor)
+
+    def _find_victims(self, preemptor: Preemptor) -> list[Victim]:
+        if not self._may_preempt_now(preemptor.queue):
+            return []
+        if self.settings.fair_sharing is not None:
+            return find_fair_victims(self.search, preemptor)
+        return self.search.find(preemptor)
 
     def could_preempt(self, workload: Workload, queue: QuotaNode, key: FlavorResource, amount: int) -> Standing:
         """Whether somebody could leave for one resource, and how far up the queue would then borrow."""
         preemptor = Preemptor(workload=workload, queue=queue, requests={key: amount}, contested=frozenset((key,)))
-        victims = self.search.find(preemptor) if self._may_preempt_now(queue) else []
+        victims = self._find_victims(preemptor)
         if not victims:
             return Standing(Mode.NO_CANDIDATES, lowest_fitting_height(queue, key, amount)[0])
         mark = self.ledger.checkpoint()

@@ -141,6 +141,8 @@ _ADVICE = {
     Code.BEHIND_ANOTHER: ("the workloads ahead of it starting, or a higher priority",),
     Code.ALIKE_WAITS: ("what would unblock the workload named",),
     Code.WAITING_FOR_PODS_READY: ("the pods of the workloads named becoming ready",),
+    Code.HELD_BACK: ("the workload named finishing; nothing is to be done",),
+    Code.BETTER_VARIANT_RUNS: ("nothing is to be done",),
     Code.PENDING_EVALUATION: ("the next cycle; nothing is to be done",),
 }
 
@@ -161,9 +163,7 @@ def untried(state: EngineState, workload: Workload, plan: Plan) -> Verdict:
     """Why a workload was not looked at in a cycle, or what it waits for with its quota."""
     node = state.tree.leaf(workload.queue)
     title = node.queue.title if node is not None else workload.queue or workload.submit_queue
-    return Verdict(
-        workload=workload.key, queue=title, reason=_untried_reason(state, workload, plan, node)
-    )
+    return Verdict(workload=workload.key, queue=title, reason=_untried_reason(state, workload, plan, node))
 
 
 def _untried_reason(state: EngineState, workload: Workload, plan: Plan, node: QuotaNode | None) -> Reason:

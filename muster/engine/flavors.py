@@ -159,9 +159,7 @@ class FlavorSearch:
         }
         return found
 
-    def _unsuited(
-        self, names: Sequence[str], members: list[_Member], requests: Mapping[str, int]
-    ) -> Iterator[Attempt]:
+    def _unsuited(self, names: Sequence[str], members: list[_Member], requests: Mapping[str, int]) -> Iterator[Attempt]:
         """Flavors behind the one found that are out of the question anyway: a reader of the verdict wants to know."""
         for name in names:
             refusal = self._refusal(name, members, requests)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from muster.model.plan import Return, ScanProgress
 from muster.model.queue import Order
@@ -36,14 +36,15 @@ def is_backing_off(workload: Workload, now: float) -> bool:
 class Line:
     """One queue's waiting workloads: those in line, best first, and those parked."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: Order, used_by: Callable[[str], float] | None = None) -> None:
         self.order = order
+        self._used_by = used_by  # where submit queues take turns: what each has used
         self.sticky = ""  # the workload that waits for its victims stays at the head
         self.flushed_in = -1  # the cycle in which parked workloads were last called back
         self._waiting: dict[str, Workload] = {}
         self._parked: dict[str, Workload] = {}
         self._places: dict[str, Place] = {}
-        self._heap: list[tuple[Place, str]] = []
+        self._heaps: dict[str, list[tuple[Place, str]]] = {}  # one, or one a submit queue where they take turns
         self._by_kind: dict[str, dict[str, None]] = {}
         self._hopeless: dict[str, str] = {}  # kinds that cannot start now, and who showed it
 
@@ -68,17 +69,23 @@ class Line:
 
     def head(self) -> Workload | None:
         """The workload to try next."""
-        while self._heap:
-            place, key = self._heap[0]
-            if self._places.get(key) == place:
-                return self._waiting[key]
-            heapq.heappop(self._heap)  # it has left or moved
-        return None
+        if self._used_by is None:
+            first = self._first("")
+            return self._waiting[first[1]] if first is not None else None
+        used_by = self._used_by
+        firsts = [(used_by(name), first) for name in list(self._heaps) if (first := self._first(name)) is not None]
+        return self._waiting[min(firsts)[1][1]] if firsts else None
 
-    def in_order(self) -> Iterator[Workload]:
-        """All workloads in line, best first."""
-        for _, key in sorted((place, key) for key, place in self._places.items()):
-            yield self._waiting[key]
+    def _first(self, submit_queue: str) -> tuple[Place, str] | None:
+        """The best of one heap; what has left or moved is cleared away on the way."""
+        heap = self._heaps.get(submit_queue)
+        while heap:
+            place, key = heap[0]
+            if self._places.get(key) == place:
+                return heap[0]
+            heapq.heappop(heap)
+        self._heaps.pop(submit_queue, None)
+        return None
 
     def add(self, workload: Workload, now: float) -> None:
         """Take a workload in: into line, or parked when it is backing off or its kind cannot start now."""
@@ -135,7 +142,8 @@ class Line:
         self._waiting[workload.key] = workload
         self._places[workload.key] = place
         self._by_kind.setdefault(workload.kind_key, {})[workload.key] = None
-        heapq.heappush(self._heap, (place, workload.key))
+        heap = self._heaps.setdefault(workload.submit_queue if self._used_by is not None else "", [])
+        heapq.heappush(heap, (place, workload.key))
 
     def _leave(self, key: str) -> Workload | None:
         workload = self._waiting.pop(key, None)

@@ -29,6 +29,13 @@ class Proposal:
     def works(self) -> bool:
         return self.assignment.outcome is Outcome.FIT or bool(self.victims)
 
+    @property
+    def label(self) -> str:
+        """What a repeated search came to, as metrics name it."""
+        if self.assignment.outcome is Outcome.DEFERRED_FIT:
+            return "deferred_fit"
+        return "preempt" if self.victims else "skipped"
+
 
 def nominate(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Entry:
     """Look at a head: refuse it at once, or find what it could have."""
@@ -54,6 +61,9 @@ def _refusal(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Reason | Non
         return because(Code.CHECK_FAILED, checks=", ".join(sorted(failed)))
     if not cycle.state.admits(queue, workload):
         return namespace_refusal(cycle, queue, workload)
+    repeated = cycle.state.repeated_preemptor(workload)
+    if repeated is not None:
+        return because(Code.HELD_BACK, contender=repeated[0], count=repeated[1])
     if workload.faults:
         problem = "; ".join(fault.text for fault in workload.faults)
         return because(Code.MISCONFIGURED, problem=problem)
@@ -68,9 +78,7 @@ def namespace_refusal(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Rea
         problem = "it has no namespaceSelector, so it admits nobody"
     else:
         problem = "its namespaceSelector does not match the namespace's labels"
-    return because(
-        Code.NAMESPACE_NOT_ADMITTED, queue=queue.queue.title, namespace=workload.namespace, problem=problem
-    )
+    return because(Code.NAMESPACE_NOT_ADMITTED, queue=queue.queue.title, namespace=workload.namespace, problem=problem)
 
 
 def propose(
@@ -118,9 +126,7 @@ def _held(holder: Holder) -> dict[str, PodSetAdmission]:
     return {given.name: given for given in admission.pod_sets}
 
 
-def _propose_counts(
-    cycle: Cycle, entry: Entry, search: FlavorSearch, counts: Sequence[int] | None
-) -> Proposal:
+def _propose_counts(cycle: Cycle, entry: Entry, search: FlavorSearch, counts: Sequence[int] | None) -> Proposal:
     assignment = search.assign(counts)
     victims: list[Victim] = []
     if assignment.outcome is Outcome.PREEMPT:

@@ -10,9 +10,7 @@ from muster.model.workload import PodSet
 Found = TypeVar("Found")
 
 
-def largest_that_works(
-    pod_sets: Sequence[PodSet], attempt: Callable[[Sequence[int]], Found | None]
-) -> Found | None:
+def largest_that_works(pod_sets: Sequence[PodSet], attempt: Callable[[Sequence[int]], Found | None]) -> Found | None:
     """Search by halves for the smallest reduction that works; all pod sets shrink in proportion to what they can."""
     deltas = [pod_set.count - pod_set.count_least for pod_set in pod_sets]
     total = sum(deltas)

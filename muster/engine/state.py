@@ -14,6 +14,7 @@ from muster.engine.holders import Holder, Holders, holder_of
 from muster.engine.ledger import Ledger
 from muster.engine.lines import WAITS_FOR_VICTIMS, Line, is_backing_off, stays_in_line
 from muster.engine.tree import QuotaNode, QuotaTree
+from muster.engine.usage_history import UsageHistory, in_base_units
 from muster.model.flavor import Flavor
 from muster.model.plan import Evict, Finish, Plan, Requeue, Reserve, ScanProgress
 from muster.model.queue import Stop
@@ -35,13 +36,17 @@ class EngineState:
         self.ledger = Ledger()
         self.holders = Holders()
         self.workloads: dict[str, Workload] = {}
+        self.history: UsageHistory | None = None
+        if self.settings.usage_fairness is not None:
+            self.history = UsageHistory(self.settings.usage_fairness, snapshot.submit_queues.values())
         self.lines: dict[str, Line] = {
-            name: Line(node.queue.order) for name, node in sorted(self.tree.nodes.items()) if node.queue.is_leaf
+            name: self._new_line(node) for name, node in sorted(self.tree.nodes.items()) if node.queue.is_leaf
         }
         self.progress: dict[str, ScanProgress] = {}
         self.preemptors: set[str] = set()
         self.generations: dict[str, int] = {}  # by root: how often something was given back
         self.preempted_last: dict[str, float] = {}  # by queue: when it last preempted
+        self._preempted_by: dict[str, dict[tuple[str, str], int]] = {}  # by victim: how often by whom, and of what kind
         self._held_back: list[tuple[float, str]] = []  # heap of when a back-off ends
         self._stopped_submits = frozenset(
             key for key, submit in snapshot.submit_queues.items() if submit.stop is not Stop.NONE
@@ -54,6 +59,7 @@ class EngineState:
     def take(self, workload: Workload) -> None:
         """Learn of a workload, new or changed."""
         self._leave_line(workload.key)
+        self._follow_history(workload)
         before = self.holders.get(workload.key)
         after = self._holder_of(workload)
         self.workloads[workload.key] = workload
@@ -73,7 +79,10 @@ class EngineState:
         holder = self.holders.get(key)
         if holder is not None:
             self._give_back(holder)
-        self.workloads.pop(key, None)
+        known = self.workloads.pop(key, None)
+        if known is not None and self.history is not None:
+            self.history.forgive(known.submit_queue, key)
+        self._preempted_by.pop(key, None)
         self.progress.pop(key, None)
         self.preemptors.discard(key)
 
@@ -95,6 +104,7 @@ class EngineState:
         assert now >= self.now, "time does not go back"
         self.now = now
         self.cycle += 1
+        self._sample_usage()
         while self._held_back and self._held_back[0][0] <= now:
             _, key = heapq.heappop(self._held_back)
             workload = self.workloads.get(key)
@@ -141,16 +151,20 @@ class EngineState:
     def _apply_reserve(self, decision: Reserve) -> None:
         self.progress.pop(decision.workload, None)
         self.preemptors.discard(decision.workload)
-        workload = self.workloads[decision.workload]
-        self.take(
-            replace(
-                workload,
-                admission=decision.admission,
-                is_admitted=decision.is_admitted,
-                is_evicted=False,
-                reserved_at=self.now,
-            )
+        workload = replace(
+            self.workloads[decision.workload],
+            admission=decision.admission,
+            is_admitted=decision.is_admitted,
+            is_evicted=False,
+            reserved_at=self.now,
         )
+        self._leave_line(workload.key)
+        self.workloads[workload.key] = workload
+        holder = self._holder_of(workload)
+        assert holder is not None, f"{workload.key} was given quota of a queue that is not there"
+        self._charge(holder)
+        if self.history is not None:
+            self.history.penalise(workload)
 
     def _apply_evict(self, decision: Evict) -> None:
         holder = self.holders.get(decision.workload)
@@ -159,6 +173,11 @@ class EngineState:
         self.workloads[decision.workload] = leaving
         self.holders.replace(replace(holder, workload=leaving))
         self.preempted_last[decision.queue] = self.now
+        contender = self.workloads.get(decision.in_favour_of)
+        if contender is not None:
+            counts = self._preempted_by.setdefault(decision.workload, {})
+            by = (contender.key, contender.kind_key)
+            counts[by] = counts.get(by, 0) + 1
 
     def _apply_requeue(self, decision: Requeue) -> None:
         key = decision.workload
@@ -181,13 +200,52 @@ class EngineState:
         else:
             line.park(key, decision.why, parks_alike=self.settings.parks_alike)
 
+    def repeated_preemptor(self, workload: Workload) -> tuple[str, int] | None:
+        """Who has preempted a workload too often already, holds quota, and is unchanged since."""
+        most = self.settings.guards.repeat_most
+        for (key, kind), count in self._preempted_by.get(workload.key, {}).items():
+            holder = self.holders.get(key)
+            if most and count >= most and holder is not None and holder.workload.kind_key == kind:
+                return key, count
+        return None
+
     # Bookkeeping.
+
+    def _new_line(self, node: QuotaNode) -> Line:
+        takes_turns = self.history is not None and node.queue.is_usage_ordered
+        return Line(node.queue.order, self.history.used_by if takes_turns and self.history is not None else None)
+
+    def _follow_history(self, workload: Workload) -> None:
+        """Keep what is remembered of a workload in step with what it has become."""
+        before = self.workloads.get(workload.key)
+        if before is not None and before.kind_key != workload.kind_key:
+            self._preempted_by.pop(workload.key, None)
+        if self.history is None:
+            return
+        if before is not None and before.submit_queue != workload.submit_queue:
+            self.history.forgive(before.submit_queue, workload.key)
+        if workload.is_admitted:
+            self.history.settle(workload, self.now)
+        elif workload.admission is None:
+            self.history.forgive(workload.submit_queue, workload.key)
+
+    def _sample_usage(self) -> None:
+        if self.history is None or not self.history.is_due(self.now):
+            return
+        in_use: dict[str, dict[str, int]] = {name: {} for name in self.history.submit_queues()}
+        for holder in self.holders.all():
+            amounts = in_use.setdefault(holder.workload.submit_queue, {})
+            for (_, resource), amount in holder.usage.items():
+                amounts[resource] = amounts.get(resource, 0) + amount
+        for name, amounts in in_use.items():
+            self.history.sample(name, in_base_units(amounts), self.now)
 
     def _may_wait(self, workload: Workload) -> bool:
         is_held_back = bool(workload.gates) and self.settings.admission_gates
         return (
             workload.is_active
             and not workload.is_finished
+            and not workload.is_split
             and not is_held_back
             and workload.queue in self.lines
             and workload.submit_queue not in self._stopped_submits
@@ -240,6 +298,15 @@ class EngineState:
     def older_slice(self, workload: Workload) -> Holder | None:
         """The running workload that this one takes over from."""
         return self.holders.get(workload.replaces) if self.settings.elastic_slices and workload.replaces else None
+
+    def siblings(self, workload: Workload) -> Iterator[Holder]:
+        """Admitted variants of the same workload in the same queue, which race it for another flavor."""
+        if not workload.variant_of:
+            return
+        for holder in self.holders.in_queue(workload.queue).values():
+            other = holder.workload
+            if other.variant_of == workload.variant_of and other.key != workload.key and other.is_admitted:
+                yield holder
 
     def waiting_pods(self) -> Iterable[str]:
         """Admitted workloads whose pods are not all ready."""

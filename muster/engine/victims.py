@@ -14,6 +14,7 @@ from muster.engine.holders import Holder, Holders
 from muster.engine.ledger import Ledger
 from muster.engine.quota import free_for, is_borrowing_any, is_borrowing_with, reserve_left
 from muster.engine.tree import QuotaNode
+from muster.engine.usage_history import UsageHistory
 from muster.model.queue import PreemptionPolicy
 from muster.model.reason import Code
 from muster.model.resources import Amounts, FlavorResource
@@ -65,12 +66,16 @@ class Preemptor:
     contested: frozenset[FlavorResource]
 
 
-def candidate_order(holder: Holder, own_queue: str, now: float) -> tuple[bool, bool, int, float, str, str]:
-    """Whom to take first: the leaving, other queues', the lowest priority, the latest admitted."""
+CandidatePlace = tuple[bool, bool, float, int, float, str, str]
+
+
+def candidate_order(holder: Holder, own_queue: str, now: float, consumed: float = 0.0) -> CandidatePlace:
+    """Whom to take first: the leaving, other queues', of the heaviest users, the lowest priority, the latest admitted."""
     workload = holder.workload
     reserved_at = workload.reserved_at if workload.reserved_at is not None else now
     is_own = holder.queue.name == own_queue
-    return (not workload.is_evicted, is_own, workload.priority, -reserved_at, workload.uid, workload.key)
+    use = -consumed if is_own else 0.0
+    return (not workload.is_evicted, is_own, use, workload.priority, -reserved_at, workload.uid, workload.key)
 
 
 def may_preempt(policy: PreemptionPolicy, preemptor: Workload, candidate: Workload) -> bool:
@@ -105,6 +110,7 @@ class VictimSearch:
     ledger: Ledger
     settings: Settings
     now: float
+    history: UsageHistory | None = None
     steps: int = 0  # removals tried, for the cycle's budget
 
     def find(self, preemptor: Preemptor) -> list[Victim]:
@@ -120,19 +126,26 @@ class VictimSearch:
                 return [Victim(candidate.holder, CODES[candidate.claim]) for candidate in taken]
         return []
 
+    def place_of(self, holder: Holder, preemptor: Preemptor) -> CandidatePlace:
+        """Where a candidate stands in the order of taking."""
+        queue = preemptor.queue
+        takes_turns = self.history is not None and queue.queue.is_usage_ordered
+        used = self.history.used_by(holder.workload.submit_queue) if takes_turns and self.history is not None else 0.0
+        return candidate_order(holder, queue.name, self.now, used)
+
     def _candidates(self, preemptor: Preemptor) -> list[Candidate]:
         """Everybody who may be taken, in the order of taking."""
         by_reclaim, by_priority = self._others(preemptor)
         lists = (by_reclaim, by_priority, self._own(preemptor))
         for candidates in lists:
-            candidates.sort(key=lambda c: candidate_order(c.holder, preemptor.queue.name, self.now))
+            candidates.sort(key=lambda candidate: self.place_of(candidate.holder, preemptor))
         leaving = [c for candidates in lists for c in candidates if c.holder.workload.is_evicted]
         staying = [c for candidates in lists for c in candidates if not c.holder.workload.is_evicted]
         return leaving + staying
 
     def _own(self, preemptor: Preemptor) -> list[Candidate]:
         policy = preemptor.queue.queue.preemption.within_queue
-        return [Candidate(holder, Claim.OWN_QUEUE) for holder in self._takeable(preemptor, preemptor.queue, policy)]
+        return [Candidate(holder, Claim.OWN_QUEUE) for holder in self.takeable(preemptor, preemptor.queue, policy)]
 
     def _others(self, preemptor: Preemptor) -> tuple[list[Candidate], list[Candidate]]:
         """Candidates of other queues: those taken back by right of quota, and those taken by priority."""
@@ -145,7 +158,7 @@ class VictimSearch:
         below = preemptor.queue
         for meeting in preemptor.queue.path[1:]:
             for queue in _borrowing_leaves(meeting, below, preemptor.contested):
-                for holder in self._takeable(preemptor, queue, rules.reclaim):
+                for holder in self.takeable(preemptor, queue, rules.reclaim):
                     if has_right:
                         by_reclaim.append(Candidate(holder, Claim.RECLAIM, meeting))
                     else:
@@ -156,7 +169,8 @@ class VictimSearch:
             below = meeting
         return by_reclaim, by_priority
 
-    def _takeable(self, preemptor: Preemptor, queue: QuotaNode, policy: PreemptionPolicy) -> Iterator[Holder]:
+    def takeable(self, preemptor: Preemptor, queue: QuotaNode, policy: PreemptionPolicy) -> Iterator[Holder]:
+        """The workloads of a queue that a policy lets the preemptor take."""
         if policy in (PreemptionPolicy.NEVER, PreemptionPolicy.UNSET):
             return
         for holder in self.holders.in_queue(queue.name).values():
@@ -186,7 +200,7 @@ class VictimSearch:
         for candidate in candidates:
             if not _is_worth_taking(candidate, preemptor, may_borrow=may_borrow):
                 continue
-            self._take(candidate.holder)
+            self.take(candidate.holder)
             taken.append(candidate)
             if fits_with(preemptor, may_borrow=may_borrow):
                 return taken
@@ -197,8 +211,7 @@ class VictimSearch:
         for index in range(len(taken) - 2, -1, -1):
             holder = taken[index].holder
             mark = self.ledger.checkpoint()
-            self.ledger.put_back(holder.workload.key, holder.queue, holder.usage)
-            self.steps += 1
+            self.give_back(holder)
             if fits_with(preemptor, may_borrow=may_borrow):
                 taken[index] = taken[-1]
                 taken.pop()
@@ -206,8 +219,14 @@ class VictimSearch:
                 self.ledger.rollback(mark)
         return taken
 
-    def _take(self, holder: Holder) -> None:
+    def take(self, holder: Holder) -> None:
+        """Act as if a workload had left."""
         self.ledger.take_out(holder.workload.key, holder.queue, holder.usage)
+        self.steps += 1
+
+    def give_back(self, holder: Holder) -> None:
+        """Act as if it had not left after all."""
+        self.ledger.put_back(holder.workload.key, holder.queue, holder.usage)
         self.steps += 1
 
 

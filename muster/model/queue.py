@@ -102,6 +102,7 @@ class Queue:
     inactive_because: str = ""  # a sentence; empty when the queue takes part
     generation: int = 0
     is_usage_ordered: bool = False  # its submit queues take turns by what they have used
+    last_acceptable_flavor: str = ""  # variants do not move to flavors behind this one
 
     def group_of(self, resource: str) -> ResourceGroup | None:
         """The group that covers a resource."""
@@ -119,6 +120,8 @@ class SubmitQueue:
     queue: str
     weight: float = 1.0
     stop: Stop = Stop.NONE
+    consumed: Mapping[str, float] = field(default_factory=dict)  # its past use by resource, faded
+    consumed_at: float | None = None  # as of then
 
 
 class Depth(IntEnum):

@@ -37,6 +37,8 @@ class Code(Enum):
     BEHIND_ANOTHER = "BehindAnother"
     ALIKE_WAITS = "AlikeWaits"
     CYCLE_CUT_SHORT = "CycleCutShort"
+    HELD_BACK = "HeldBack"
+    BETTER_VARIANT_RUNS = "BetterVariantRuns"
 
     # Why one flavor was passed over.
     FLAVOR_MISSING = "FlavorMissing"
@@ -87,6 +89,8 @@ TEMPLATES: Mapping[Code, str] = {
     Code.BEHIND_ANOTHER: "{ahead} is ahead of it in queue {queue}",
     Code.ALIKE_WAITS: "{like}, which asks for the same, could not start either",
     Code.CYCLE_CUT_SHORT: "the cycle ran out of its {steps} steps before its turn; it is tried again",
+    Code.HELD_BACK: "{contender} has preempted it {count} times and runs: it waits until that one leaves or changes",
+    Code.BETTER_VARIANT_RUNS: "{variant} runs the same work in a better flavor",
     Code.FLAVOR_MISSING: "flavor {flavor} does not exist",
     Code.FLAVOR_NOT_ALLOWED: "flavor {flavor} is not among the flavors that the workload allows",
     Code.TAINT_NOT_TOLERATED: "the pods do not tolerate the taint {taint} of flavor {flavor}",

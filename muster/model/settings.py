@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
@@ -12,6 +13,15 @@ class FairSharing:
     strategies: tuple[str, ...] = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
     spares_nominal_comparison: bool = True  # within its own share a queue takes back without comparing shares
     favours_non_borrowing: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageFairness:
+    """Submit queues of one queue take turns by what they have used; past use fades."""
+
+    half_life_s: float = 0.0  # after which half of past use is forgotten; 0: all at once
+    sampling_s: float = 300.0
+    resource_weights: Mapping[str, float] = field(default_factory=dict)  # 1 unless given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,5 +61,6 @@ class Settings:
     topology: bool = True
     blocks_until_ready: bool = False  # no admission while an admitted workload's pods are not ready
     fair_sharing: FairSharing | None = None
+    usage_fairness: UsageFairness | None = None
     guards: PreemptionGuards = field(default_factory=PreemptionGuards)
     cycle_steps_most: int = 20_000_000  # tries of one cycle before it is cut short

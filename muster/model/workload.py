@@ -122,6 +122,7 @@ class Workload:
     allowed_flavors: frozenset[str] | None = None
     replaces: str = ""  # the older slice that it takes over from
     variant_of: str = ""  # the uid of the workload that it is a per-flavor variant of
+    is_split: bool = False  # its variants wait in its place
     kind_key: str = ""  # equal for workloads that the engine cannot tell apart, but for name and time
     faults: tuple[Reason, ...] = ()  # why its pods could never run, whatever is free
 

@@ -143,7 +143,5 @@ def run_is_preferred(case: Case) -> None:
     """Which of two standings is better under given rules."""
     rules = case.body["flavorFungibility"]
     one, other = (Standing(MODES[case.body[x]["mode"]], case.body[x]["borrowingLevel"]) for x in ("a", "b"))
-    got = is_preferred(
-        one, other, FlavorRules(prefers_preempting=rules.get("preference") == "PreemptionOverBorrowing")
-    )
+    got = is_preferred(one, other, FlavorRules(prefers_preempting=rules.get("preference") == "PreemptionOverBorrowing"))
     expect_equal("preferred", got, case.body["expect"]["aPreferredOverB"])

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from muster.dialects.kueue.durations import duration_ns
 from muster.dialects.kueue.gates import FeatureGates
 from muster.dialects.kueue.read import ReadOptions, read
 from muster.dialects.kueue.settings import settings_of
 from muster.engine.state import EngineState
+from muster.engine.usage_history import in_base_units
 from muster.model.quantity import parse_quantity
 from muster.model.resources import amount_of
-from muster.model.settings import Settings
+from muster.model.settings import Settings, UsageFairness
 from muster.model.snapshot import Snapshot
 from muster.model.times import parse_moment
 
@@ -32,6 +35,17 @@ def settings_for(case: Case) -> Settings:
         FeatureGates(dict(config.get("featureGates") or {})),
         fair_sharing_strategies=strategies,
         ignores_undeclared=config.get("quotaCheckStrategy") == "IgnoreUndeclared",
+        usage_fairness=_usage_fairness(config.get("admissionFairSharing")),
+    )
+
+
+def _usage_fairness(given: Mapping[str, Any] | None) -> UsageFairness | None:
+    if given is None:
+        return None
+    return UsageFairness(
+        half_life_s=duration_ns(given["usageHalfLifeTime"], "") / 1e9,
+        sampling_s=duration_ns(given["usageSamplingInterval"], "") / 1e9,
+        resource_weights=given.get("resourceWeights") or {},
     )
 
 
@@ -50,11 +64,19 @@ def options_for(case: Case, *, needs_objects: bool = True) -> ReadOptions:
     )
 
 
-def snapshot_for(
-    case: Case, extra: tuple[Mapping[str, Any], ...] = (), *, needs_objects: bool = True
-) -> Snapshot:
+def snapshot_for(case: Case, extra: tuple[Mapping[str, Any], ...] = (), *, needs_objects: bool = True) -> Snapshot:
     """The snapshot of a case's objects, as they are, and of further ones."""
-    return read([*case.body["objects"], *extra], options_for(case, needs_objects=needs_objects))
+    snapshot = read([*case.body["objects"], *extra], options_for(case, needs_objects=needs_objects))
+    consumed = (case.body.get("config") or {}).get("initialConsumedResources") or {}
+    submit_queues = {
+        key: replace(submit, consumed=_base_units(consumed.get(key)), consumed_at=snapshot.now)
+        for key, submit in snapshot.submit_queues.items()
+    }
+    return replace(snapshot, submit_queues=submit_queues)
+
+
+def _base_units(quantities: Mapping[str, Any] | None) -> dict[str, float]:
+    return in_base_units(resource_amounts(quantities))
 
 
 def state_for(case: Case, *, needs_objects: bool = True) -> EngineState:

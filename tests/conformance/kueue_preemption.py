@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from muster.dialects.kueue.read_workloads import WorkloadReader
+from muster.engine.fair_victims import find_fair_victims
 from muster.engine.holders import Holder
 from muster.engine.state import EngineState
 from muster.engine.tree import QuotaNode
@@ -13,13 +15,14 @@ from muster.model.resources import FlavorResource
 from tests.conformance.cases import Case, expect_equal
 from tests.conformance.kueue_flavors import incoming_workload
 from tests.conformance.kueue_objects import options_for, state_for
-from muster.dialects.kueue.read_workloads import WorkloadReader
 
 
 def run_targets(case: Case) -> None:
     """Compare victims and reasons; those told to go before the case began are counted only."""
     state = state_for(case)
-    victims = _search(state).find(_preemptor(case, state))
+    search, preemptor = _search(state), _preemptor(case, state)
+    is_fair = state.settings.fair_sharing is not None
+    victims = find_fair_victims(search, preemptor) if is_fair else search.find(preemptor)
     told = {v.holder.workload.key: v.code.value for v in victims if not v.holder.workload.is_evicted}
     expect_equal("targets", told, case.body["expect"]["targets"])
     expect_equal("targets count", len(victims), case.body["expect"]["targetsCount"])
@@ -53,12 +56,15 @@ def run_candidates_ordering(case: Case) -> None:
     """Sort candidates by who goes first."""
     options = options_for(case)
     reader = WorkloadReader(settings=options.settings)
-    holders = []
+    holders, used = [], {}
     for row in case.body["candidates"]:
         name = row["clusterQueue"]
         node = QuotaNode(Queue(name=name, title=name, is_leaf=True))
-        holders.append(Holder(reader.read(Fields.of(row["workload"])), node, {}, frozenset()))
+        holder = Holder(reader.read(Fields.of(row["workload"])), node, {}, frozenset())
+        holders.append(holder)
+        is_used = case.body["config"]["admissionFairSharingEnabled"]
+        used[holder.workload.key] = row.get("localQueueFairSharingUsage", 0.0) if is_used else 0.0
     own = case.body["preemptorClusterQueue"]
-    ordered = sorted(holders, key=lambda holder: candidate_order(holder, own, options.now))
+    ordered = sorted(holders, key=lambda h: candidate_order(h, own, options.now, used[h.workload.key]))
     got = [holder.workload.key.removeprefix("/") for holder in ordered]
     expect_equal("order", got, case.body["expect"]["order"])

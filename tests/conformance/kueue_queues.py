@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from muster.dialects.kueue.names import cohort_name
 from muster.dialects.kueue.read_workloads import WorkloadReader
 from muster.engine.assignment import Assignment
+from muster.engine.fairness import share_of
 from muster.engine.lines import Line, is_backing_off, stays_in_line
 from muster.engine.order import Entry, entry_order
 from muster.engine.quota import free_for, is_borrowing, is_borrowing_any, potential
 from muster.engine.stages.reserve import held_for_later
+from muster.engine.usage_history import UsageHistory
 from muster.model.fields import Fields
 from muster.model.plan import Return, ScanProgress
 from muster.model.queue import Order
 
 from tests.conformance.cases import Case, expect_equal
-from tests.conformance.kueue_objects import amounts_of, clock_of, options_for, settings_for, state_for
+from tests.conformance.kueue_objects import amounts_of, clock_of, options_for, settings_for, snapshot_for, state_for
 
 
 def run_available(case: Case) -> None:
@@ -96,3 +99,33 @@ def run_requeue(case: Case) -> None:
         if stays:
             line.keep("/w", why)
         expect_equal("sticky", bool(line.sticky), expect["sticky"])
+
+
+def run_shares(case: Case) -> None:
+    """The weighted share of queues and cohorts, with a further request where the case has one."""
+    state = state_for(case)
+    more = case.body.get("additionalRequest")
+    for row in case.body["expect"]["shares"]:
+        is_queue = row["kind"] == "ClusterQueue"
+        node = state.tree.nodes[row["name"] if is_queue else cohort_name(row["name"])]
+        mark = state.ledger.checkpoint()
+        if more and row["name"] == "cq":
+            state.ledger.charge(node, amounts_of(more))
+        share = share_of(node)
+        state.ledger.rollback(mark)
+        got = (share.is_borrowing, share.resource, share.shown)
+        expect_equal(f"share of {row['name']}", got, (row["borrowing"], row["dominantResource"], row["weightedShare"]))
+
+
+def run_fair_head(case: Case) -> None:
+    """Which workload goes first where submit queues take turns."""
+    snapshot = snapshot_for(case, needs_objects=False)
+    queue = next(queue for queue in snapshot.queues.values() if queue.is_leaf)
+    fairness = snapshot.settings.usage_fairness
+    assert fairness is not None, "the case says how submit queues take turns"
+    history = UsageHistory(fairness, snapshot.submit_queues.values())
+    line = Line(queue.order, history.used_by if queue.is_usage_ordered else None)
+    for workload in snapshot.workloads.values():
+        line.add(workload, snapshot.now)
+    head = line.head()
+    expect_equal("head", head.key if head is not None else "", case.body["expect"]["head"])

@@ -17,6 +17,12 @@ DRIVERS: Mapping[str, Driver] = {
     "TestScheduleForPreserveFlavorScanProgress": kueue_cycles.run_scan_progress,
     "TestPreemption": kueue_preemption.run_targets,
     "TestHierarchicalPreemptions": kueue_preemption.run_targets,
+    "TestScheduleForFairSharing": kueue_cycles.run_one_cycle,
+    "TestScheduleForAFS": kueue_cycles.run_cycles,
+    "TestScheduleConcurrentAdmission": kueue_cycles.run_one_cycle,
+    "TestFsAdmission": kueue_queues.run_fair_head,
+    "TestFairPreemptions": kueue_preemption.run_targets,
+    "TestDominantResourceShare": kueue_queues.run_shares,
     "TestCandidatesOrdering": kueue_preemption.run_candidates_ordering,
     "TestAssignFlavors": kueue_flavors.run_assignment,
     "TestAssignFlavorsWithAllowedFlavors": kueue_flavors.run_assignment,
@@ -37,6 +43,7 @@ DRIVERS: Mapping[str, Driver] = {
 
 # Sources whose subject the engine does not have yet.
 WAITING: Mapping[str, str] = {}
+
 
 class Verdict(Enum):
     PASSED = "passed"

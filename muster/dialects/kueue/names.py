@@ -10,6 +10,7 @@ PRIORITY_BOOST = f"{GROUP}/priority-boost"
 ALLOWED_FLAVORS = f"{GROUP}/workload-allowed-resource-flavors"
 SLICE_REPLACEMENT_FOR = f"{GROUP}/workload-slice-replacement-for"
 ADMISSION_GATED_BY = f"{GROUP}/admission-gated-by"
+VARIANT_PARENT = f"{GROUP}/concurrent-admission-parent"
 JOB_UID = f"{GROUP}/job-uid"
 
 # Muster's own: a workload that says false here is no victim, where the setting to honour it is on.

@@ -84,9 +84,7 @@ def _by_name(queues: Iterable[Queue]) -> dict[str, Queue]:
 
 
 def _read_known(by_kind: Mapping[str, list[Fields]], options: ReadOptions) -> tuple[dict[str, Flavor], Known]:
-    topologies = {
-        obj.child("metadata").text("name"): read_topology_levels(obj) for obj in by_kind.get("Topology", ())
-    }
+    topologies = {obj.child("metadata").text("name"): read_topology_levels(obj) for obj in by_kind.get("Topology", ())}
     flavors = {
         flavor.name: flavor for flavor in (read_flavor(obj, topologies) for obj in by_kind.get("ResourceFlavor", ()))
     }

@@ -23,6 +23,7 @@ from muster.model.queue import (
 )
 from muster.model.quantity import Quantity
 from muster.model.resources import UNLIMITED, FlavorResource, amount_of
+from muster.model.times import moment
 
 STOPS = tuple(stop.value for stop in Stop)
 POLICIES = tuple(policy.value for policy in PreemptionPolicy)
@@ -78,6 +79,7 @@ def read_cluster_queue(queue: Fields, known: Known) -> Queue:
         stop=Stop(spec.choice("stopPolicy", STOPS, Stop.NONE.value)),
         inactive_because=_inactivity(metadata, groups, checks, known),
         generation=metadata.integer("generation", most=INT64_MAX),
+        last_acceptable_flavor=_last_acceptable_flavor(spec),
         is_usage_ordered=spec.child("admissionScope").text("admissionMode") == "UsageBasedAdmissionFairSharing",
     )
 
@@ -107,12 +109,22 @@ def implied_cohorts(queues: Iterable[Queue]) -> list[Queue]:
 
 def read_submit_queue(local_queue: Fields) -> SubmitQueue:
     metadata, spec = local_queue.child("metadata"), local_queue.child("spec")
+    usage = local_queue.child("status").child("fairSharing").child("admissionFairSharingStatus")
     return SubmitQueue(
         key=f"{metadata.text('namespace')}/{metadata.text('name')}",
         queue=spec.text("clusterQueue"),
         weight=read_weight(spec),
         stop=Stop(spec.choice("stopPolicy", STOPS, Stop.NONE.value)),
+        consumed=_read_consumed(usage),
+        consumed_at=moment(usage, "lastUpdate"),
     )
+
+
+def _read_consumed(usage: Fields) -> dict[str, float]:
+    """Past use in base units; cpu in cores."""
+    nano = 10**9
+    quantities = usage.quantities("consumedResources")
+    return {name: quantity.scaled(9, 2**200) / nano for name, quantity in quantities.items()}
 
 
 def read_check_is_active(check: Fields) -> bool:
@@ -199,6 +211,11 @@ def _read_checks(spec: Fields) -> tuple[CheckRule, ...]:
         CheckRule(name=check.text("name"), flavors=frozenset(check.texts("onFlavors")))
         for check in strategy.children("admissionChecks")
     )
+
+
+def _last_acceptable_flavor(spec: Fields) -> str:
+    migration = spec.child("concurrentAdmissionPolicy").child("migration")
+    return migration.child("constraints").text("lastAcceptableFlavorName")
 
 
 def _inactivity(

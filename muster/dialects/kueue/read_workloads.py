@@ -72,7 +72,9 @@ class WorkloadReader:
             created_at=created_at,
             queued_at=self._queued_at(conditions, created_at),
             pod_sets=pod_sets,
-            admission=read_admission(status.child("admission")) if reserved.is_true and status.has("admission") else None,
+            admission=read_admission(status.child("admission"))
+            if reserved.is_true and status.has("admission")
+            else None,
             reserved_at=reserved.at if reserved.is_true else None,
             is_admitted=conditions.get("Admitted", NO_CONDITION).is_true,
             is_evicted=conditions.get("Evicted", NO_CONDITION).is_true,
@@ -89,6 +91,8 @@ class WorkloadReader:
             allowed_flavors=allowed,
             replaces=annotations.get(names.SLICE_REPLACEMENT_FOR, ""),
             variant_of=_variant_of(metadata),
+            is_split=self.settings.concurrent_admission
+            and metadata.text_map("labels").get(names.VARIANT_PARENT) == "true",
             kind_key=_kind_key(pod_sets, priority, allowed),
             faults=tuple(self._faults(spec, namespace)),
         )
@@ -201,9 +205,7 @@ def _check_state(check: Fields) -> CheckState:
 
 
 def _closed_gates(spec: Fields, status: Fields) -> tuple[str, ...]:
-    open_gates = {
-        gate.text("name") for gate in status.children("preemptionGates") if gate.text("position") == "Open"
-    }
+    open_gates = {gate.text("name") for gate in status.children("preemptionGates") if gate.text("position") == "Open"}
     return tuple(name for gate in spec.children("preemptionGates") if (name := gate.text("name")) not in open_gates)
 
 

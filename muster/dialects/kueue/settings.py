@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from muster.dialects.kueue.gates import FeatureGates
-from muster.model.settings import FairSharing, PreemptionGuards, Settings
+from muster.model.settings import FairSharing, PreemptionGuards, Settings, UsageFairness
 
 
 def settings_of(
@@ -12,6 +12,7 @@ def settings_of(
     fair_sharing_strategies: tuple[str, ...] | None = None,
     ignores_undeclared: bool = False,
     blocks_until_ready: bool = False,
+    usage_fairness: UsageFairness | None = None,
     guards: PreemptionGuards | None = None,
 ) -> Settings:
     """The settings that gates and configuration amount to."""
@@ -40,5 +41,6 @@ def settings_of(
         topology=gates.is_on("TopologyAwareScheduling"),
         blocks_until_ready=blocks_until_ready and not gates.is_on("DisableWaitForPodsReady"),
         fair_sharing=fair_sharing,
+        usage_fairness=usage_fairness if gates.is_on("AdmissionFairSharing") else None,
         guards=guards or PreemptionGuards(),
     )

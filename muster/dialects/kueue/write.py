@@ -20,6 +20,8 @@ PUBLISHED: Mapping[Code, str] = {
     Code.PREEMPTION_GATED: Code.ADMISSION_GATED.value,
     Code.CHECK_FAILED: "Pending",
     Code.CYCLE_CUT_SHORT: Code.PENDING_EVALUATION.value,
+    Code.HELD_BACK: Code.ADMISSION_GATED.value,
+    Code.BETTER_VARIANT_RUNS: Code.WAITING_FOR_QUOTA.value,
 }
 BLOCKED_ON_GATES = "BlockedOnPreemptionGates"
 
@@ -75,10 +77,18 @@ def status_after_eviction(obj: Mapping[str, Any], decision: Evict, now: float) -
     """The status of a workload that was told to go; it keeps its quota until its pods are gone."""
     status = _status_of(obj)
     conditions = _Conditions(obj, status, now)
-    conditions.set("Evicted", True, "Preempted", f"Preempted: {decision.reason.text}")
-    conditions.set("Preempted", True, decision.reason.code.value, f"Preempted: {decision.reason.text}")
-    status["schedulingStats"] = _counted(status.get("schedulingStats"), "Preempted")
+    text = f"Preempted: {decision.reason.text}"
+    conditions.set("Evicted", True, eviction_reason(decision), text)
+    if decision.reason.code is not Code.FLAVOR_MIGRATION:
+        conditions.set("Preempted", True, decision.reason.code.value, text)
+    status["schedulingStats"] = _counted(status.get("schedulingStats"), eviction_reason(decision))
     return status
+
+
+def eviction_reason(decision: Evict) -> str:
+    """Kueue's eviction reason of a decision."""
+    code = decision.reason.code
+    return code.value if code is Code.FLAVOR_MIGRATION else "Preempted"
 
 
 def status_after_finish(obj: Mapping[str, Any], decision: Finish, now: float) -> dict[str, Any]:
@@ -128,8 +138,9 @@ def events_of(plan: Plan) -> Iterator[Event]:
                 yield Event("Normal", decision.workload, "Admitted", f"Admitted by ClusterQueue {queue}")
         elif isinstance(decision, Evict):
             text = decision.reason.text
-            yield Event("Normal", decision.workload, "EvictedDueToPreempted", text)
-            yield Event("Normal", decision.workload, "Preempted", text)
+            yield Event("Normal", decision.workload, f"EvictedDueTo{eviction_reason(decision)}", text)
+            if decision.reason.code is not Code.FLAVOR_MIGRATION:
+                yield Event("Normal", decision.workload, "Preempted", text)
             yield Event("Normal", decision.in_favour_of, "PreemptedWorkload", f"{decision.workload} was told to go")
         elif isinstance(decision, Finish):
             yield Event("Normal", decision.workload, decision.reason.code.value, decision.reason.text)

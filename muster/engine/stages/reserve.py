@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from muster.engine.assignment import Assignment, Outcome
 from muster.engine.cycle import Cycle
 from muster.engine.explain import reserve_reason, verdict_of
 from muster.engine.nominate import nominate, repropose
+from muster.engine.holders import Holder
 from muster.engine.order import Entry, Status, entry_order
+from muster.engine.tournament import Tournament
 from muster.engine.tree import QuotaNode
+from muster.engine.variants import better_variant, worse_variant
 from muster.engine.victims import Victim
 from muster.model.plan import Evict, Finish, Hold, Requeue, Reserve, Return, ScanProgress
 from muster.model.queue import PreemptionPolicy
@@ -19,11 +24,17 @@ from muster.model.workload import CheckState
 def reserve(cycle: Cycle) -> None:
     """Try the head of every queue once."""
     entries = [nominate(cycle, queue, workload) for queue, workload in cycle.state.heads()]
-    for entry in sorted(entries, key=lambda entry: entry_order(entry, cycle.settings)):
+    for entry in _in_order(cycle, entries):
         if entry.status is Status.NOMINATED:
             process(cycle, entry)
         if entry.status is not Status.RESERVED:
             put_back(cycle, entry)
+
+
+def _in_order(cycle: Cycle, entries: list[Entry]) -> Iterable[Entry]:
+    if cycle.settings.fair_sharing is not None:
+        return Tournament(entries, cycle.ledger, cycle.settings)
+    return sorted(entries, key=lambda entry: entry_order(entry, cycle.settings))
 
 
 def process(cycle: Cycle, entry: Entry) -> None:
@@ -33,11 +44,16 @@ def process(cycle: Cycle, entry: Entry) -> None:
     if cycle.is_out_of_steps:
         entry.reason = because(Code.CYCLE_CUT_SHORT, steps=cycle.settings.cycle_steps_most)
         return
+    better = better_variant(cycle, entry)
+    if better is not None:
+        entry.status = Status.SKIPPED
+        entry.reason = because(Code.BETTER_VARIANT_RUNS, variant=better.workload.key)
+        return
     if _overlaps(cycle, entry.victims) and cycle.settings.recomputes_overlap:
         found = repropose(cycle, entry)
         entry.assignment, entry.victims = found.assignment, found.victims
         assignment = found.assignment
-        counted = (queue.name, found.assignment.outcome.name.lower())
+        counted = (queue.name, found.label)
         cycle.recomputed[counted] = cycle.recomputed.get(counted, 0) + 1
     outcome = assignment.outcome
     if outcome is Outcome.NO_FIT:
@@ -55,7 +71,26 @@ def process(cycle: Cycle, entry: Entry) -> None:
     elif outcome is Outcome.PREEMPT:
         _preempt(cycle, entry, queue, assignment)
     else:
-        _admit(cycle, entry, queue, assignment)
+        worse = worse_variant(cycle, entry)
+        if worse is not None:
+            _migrate(cycle, entry, worse)
+        else:
+            _admit(cycle, entry, queue, assignment)
+
+
+def _migrate(cycle: Cycle, entry: Entry, worse: Holder) -> None:
+    """Stop the variant in the worse flavor first; this one starts when it is gone."""
+    assert entry.queue is not None, "a nominated entry has a queue"
+    entry.status = Status.PREEMPTING
+    entry.why = Return.PENDING_MIGRATION
+    entry.keeps_progress = False
+    key = worse.workload.key
+    entry.reason = because(Code.WAITING_FOR_PREEMPTED_WORKLOADS, count=1, victims=key)
+    if not worse.workload.is_evicted:
+        reason = because(Code.FLAVOR_MIGRATION, preemptor=entry.workload.key)
+        cycle.decisions.append(
+            Evict(workload=key, queue=entry.queue.name, in_favour_of=entry.workload.key, reason=reason)
+        )
 
 
 def _overlaps(cycle: Cycle, victims: list[Victim]) -> bool:
