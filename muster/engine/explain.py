@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from muster.engine.assignment import Assignment, Outcome
-from muster.engine.cycle import Cycle
 from muster.engine.order import Entry
 from muster.engine.quota import free_for, potential
 from muster.engine.state import EngineState
@@ -30,7 +29,7 @@ def reserve_reason(queue: QuotaNode, assignment: Assignment) -> Reason:
     return because(Code.QUOTA_RESERVED, queue=queue.queue.title, flavors=", ".join(flavors) or "no flavor")
 
 
-def verdict_of(cycle: Cycle, entry: Entry) -> Verdict:
+def verdict_of(entry: Entry) -> Verdict:
     """What a workload that got no quota in this cycle is told."""
     queue = entry.queue
     assert queue is not None, "a head has a queue"
@@ -87,10 +86,10 @@ def in_full(state: EngineState, verdict: Verdict) -> Verdict:
     workload = state.workloads.get(verdict.workload)
     node = state.tree.leaf(workload.queue) if workload is not None else None
     if workload is None or node is None:
-        return replace(verdict, unblocked_by=tuple(_advice(state, verdict, None)))
+        return replace(verdict, unblocked_by=tuple(_advice(verdict, None)))
     shortages = tuple(replace(s, holders=_holders(state, node, (s.flavor, s.resource))) for s in verdict.shortages)
     full = replace(verdict, shortages=shortages)
-    return replace(full, unblocked_by=tuple(_advice(state, full, node)))
+    return replace(full, unblocked_by=tuple(_advice(full, node)))
 
 
 def _holders(state: EngineState, queue: QuotaNode, key: FlavorResource) -> tuple[str, ...]:
@@ -104,7 +103,7 @@ def _holders(state: EngineState, queue: QuotaNode, key: FlavorResource) -> tuple
     return tuple(name for _, name in sorted(found))
 
 
-def _advice(state: EngineState, verdict: Verdict, queue: QuotaNode | None) -> Iterator[str]:
+def _advice(verdict: Verdict, queue: QuotaNode | None) -> Iterator[str]:
     """What would let the workload start, one sentence each."""
     code = verdict.code
     if code in (Code.WAITING_FOR_QUOTA, Code.LOST_TO_ANOTHER):
@@ -155,18 +154,18 @@ def verdicts_of_all(state: EngineState, plan: Plan) -> dict[str, Verdict]:
         if workload.is_finished or (workload.admission is not None and workload.is_admitted):
             continue
         tried = plan.verdicts.get(key)
-        result[key] = tried if tried is not None else untried(state, workload, plan)
+        result[key] = tried if tried is not None else untried(state, workload)
     return result
 
 
-def untried(state: EngineState, workload: Workload, plan: Plan) -> Verdict:
+def untried(state: EngineState, workload: Workload) -> Verdict:
     """Why a workload was not looked at in a cycle, or what it waits for with its quota."""
     node = state.tree.leaf(workload.queue)
     title = node.queue.title if node is not None else workload.queue or workload.submit_queue
-    return Verdict(workload=workload.key, queue=title, reason=_untried_reason(state, workload, plan, node))
+    return Verdict(workload=workload.key, queue=title, reason=_untried_reason(state, workload, node))
 
 
-def _untried_reason(state: EngineState, workload: Workload, plan: Plan, node: QuotaNode | None) -> Reason:
+def _untried_reason(state: EngineState, workload: Workload, node: QuotaNode | None) -> Reason:
     if workload.admission is not None:
         waiting = sorted(name for name, check in workload.checks.items() if check is not CheckState.READY)
         return because(Code.WAITING_FOR_CHECKS, queue=workload.admission.queue, checks=", ".join(waiting) or "-")
@@ -182,11 +181,11 @@ def _untried_reason(state: EngineState, workload: Workload, plan: Plan, node: Qu
     if node.queue.inactive_because or node.queue.stop is not Stop.NONE:
         problem = node.queue.inactive_because or f"its stopPolicy is {node.queue.stop.value}"
         return because(Code.QUEUE_INACTIVE, queue=node.queue.title, problem=problem)
-    return _waiting_reason(state, workload, plan, node)
+    return _waiting_reason(state, workload, node)
 
 
-def _waiting_reason(state: EngineState, workload: Workload, plan: Plan, node: QuotaNode) -> Reason:
-    line = state.lines[node.name]
+def _waiting_reason(state: EngineState, workload: Workload, node: QuotaNode) -> Reason:
+    line = state.line(node.name)
     if workload.held_until is not None and workload.held_until > state.now:
         return because(Code.BACKING_OFF, seconds=round(workload.held_until - state.now))
     shown_by = line.shown_by(workload.kind_key)

@@ -32,6 +32,16 @@ def _set_usage(node: QuotaNode, key: FlavorResource, amount: int) -> None:
         node.usage[key] = amount
     else:
         node.usage.pop(key, None)
+    parent = node.parent
+    if parent is not None:
+        borrowers = parent.borrowers.get(key)
+        if amount > node.cell(key).subtree:
+            if borrowers is None:
+                parent.borrowers[key] = {node: None}
+            else:
+                borrowers[node] = None
+        elif borrowers:
+            borrowers.pop(node, None)
 
 
 class Ledger:

@@ -1,15 +1,19 @@
-"""Lines: the workloads waiting in one queue, in order, and those parked until something changes."""
+"""Lines: the workloads waiting in one queue, in order, and those parked until something changes.
+
+Workloads of one kind form a group, because the engine treats them alike: when one cannot start, the whole group is
+parked by one step, and called back by one step. So the cost of a change does not depend on how many wait.
+"""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 
 from muster.model.plan import Return, ScanProgress
 from muster.model.queue import Order
 from muster.model.workload import Workload
 
-Place = tuple[bool, int, float, str, str]
+Place = tuple[bool, int, float, str, str]  # the last part is the workload's key
 
 # What keeps a workload in a best-effort line: something is under way that will make room for it.
 STAYS_IN_LINE = frozenset(
@@ -33,35 +37,56 @@ def is_backing_off(workload: Workload, now: float) -> bool:
     return workload.is_held or (workload.held_until is not None and now < workload.held_until)
 
 
+class _Group:
+    """Waiting workloads of one kind and one submit queue, best first."""
+
+    __slots__ = ("heap", "is_parked", "members", "turn")
+
+    def __init__(self, turn: str, *, is_parked: bool) -> None:
+        self.turn = turn
+        self.is_parked = is_parked
+        self.members: dict[str, Place] = {}
+        self.heap: list[Place] = []
+
+    def first(self) -> Place | None:
+        """The best member; places that were given up are cleared away on the way."""
+        while self.heap:
+            place = self.heap[0]
+            if self.members.get(place[-1]) == place:
+                return place
+            heapq.heappop(self.heap)
+        return None
+
+
 class Line:
     """One queue's waiting workloads: those in line, best first, and those parked."""
 
     def __init__(self, order: Order, used_by: Callable[[str], float] | None = None) -> None:
         self.order = order
-        self._used_by = used_by  # where submit queues take turns: what each has used
         self.sticky = ""  # the workload that waits for its victims stays at the head
-        self.flushed_in = -1  # the cycle in which parked workloads were last called back
-        self._waiting: dict[str, Workload] = {}
-        self._parked: dict[str, Workload] = {}
-        self._places: dict[str, Place] = {}
-        self._heaps: dict[str, list[tuple[Place, str]]] = {}  # one, or one a submit queue where they take turns
-        self._by_kind: dict[str, dict[str, None]] = {}
+        self._used_by = used_by  # where submit queues take turns: what each has used
+        self._workloads: dict[str, Workload] = {}
+        self._alone: dict[str, None] = {}  # parked one by one
+        self._groups: dict[tuple[str, str], _Group] = {}
+        self._firsts: dict[str, list[Place]] = {}  # by turn: the best of each group in line, some outdated
         self._hopeless: dict[str, str] = {}  # kinds that cannot start now, and who showed it
 
     def __len__(self) -> int:
-        return len(self._waiting) + len(self._parked)
+        return len(self._workloads)
 
-    def waiting(self) -> Iterable[Workload]:
-        return self._waiting.values()
+    def waiting(self) -> Iterator[Workload]:
+        """The workloads in line, in no order."""
+        return (workload for key, workload in self._workloads.items() if not self.is_parked(key))
 
-    def parked(self) -> Iterable[Workload]:
-        return self._parked.values()
+    def parked(self) -> Iterator[Workload]:
+        return (workload for key, workload in self._workloads.items() if self.is_parked(key))
 
     def get(self, key: str) -> Workload | None:
-        return self._waiting.get(key) or self._parked.get(key)
+        return self._workloads.get(key)
 
     def is_parked(self, key: str) -> bool:
-        return key in self._parked
+        workload = self._workloads.get(key)
+        return workload is not None and (key in self._alone or self._group_of(workload).is_parked)
 
     def shown_by(self, kind: str) -> str:
         """Which workload showed that its kind cannot start now; empty when none did."""
@@ -69,88 +94,127 @@ class Line:
 
     def head(self) -> Workload | None:
         """The workload to try next."""
-        if self._used_by is None:
-            first = self._first("")
-            return self._waiting[first[1]] if first is not None else None
         used_by = self._used_by
-        firsts = [(used_by(name), first) for name in list(self._heaps) if (first := self._first(name)) is not None]
-        return self._waiting[min(firsts)[1][1]] if firsts else None
-
-    def _first(self, submit_queue: str) -> tuple[Place, str] | None:
-        """The best of one heap; what has left or moved is cleared away on the way."""
-        heap = self._heaps.get(submit_queue)
-        while heap:
-            place, key = heap[0]
-            if self._places.get(key) == place:
-                return heap[0]
-            heapq.heappop(heap)
-        self._heaps.pop(submit_queue, None)
-        return None
+        if used_by is None:
+            place = self._first_of_turn("")
+            return self._workloads[place[-1]] if place is not None else None
+        firsts = [
+            (used_by(turn), place) for turn in list(self._firsts) if (place := self._first_of_turn(turn)) is not None
+        ]
+        return self._workloads[min(firsts)[1][-1]] if firsts else None
 
     def add(self, workload: Workload, now: float) -> None:
         """Take a workload in: into line, or parked when it is backing off or its kind cannot start now."""
         self.remove(workload.key)
-        if is_backing_off(workload, now) or workload.kind_key in self._hopeless:
-            self._parked[workload.key] = workload
+        self._workloads[workload.key] = workload
+        if is_backing_off(workload, now):
+            self._alone[workload.key] = None
         else:
-            self._enter(workload)
+            self._join(workload)
 
     def remove(self, key: str) -> Workload | None:
         """Let a workload go for good."""
         if key == self.sticky:
             self.sticky = ""
-        return self._leave(key) or self._parked.pop(key, None)
+        workload = self._workloads.get(key)
+        if workload is None:
+            return None
+        self._quit(workload)
+        return self._workloads.pop(key)
 
     def keep(self, key: str, why: Return) -> None:
         """Leave a tried workload in line; one that waits for its victims goes first in a best-effort line."""
-        workload = self._leave(key) or self._parked.pop(key, None)
+        workload = self._workloads.get(key)
         if workload is None:
             return
-        if why in WAITS_FOR_VICTIMS and self.order is Order.BEST_EFFORT_FIFO:
-            previous, self.sticky = self.sticky, key
-            if previous in self._waiting:
-                self._enter(self._waiting[previous])
-        self._enter(workload)
+        if why in WAITS_FOR_VICTIMS and self.order is Order.BEST_EFFORT_FIFO and self.sticky != key:
+            previous, self.sticky = self._workloads.get(self.sticky), key
+            if previous is not None and previous.key not in self._alone:
+                self._quit(previous)
+                self._join(previous)
+            self._quit(workload)
+        if key in self._alone or key not in self._group_of(workload).members:
+            self._quit(workload)
+            self._join(workload)
 
     def park(self, key: str, why: Return, *, parks_alike: bool) -> None:
         """Set a tried workload aside; with it those of its kind, which could not start either."""
-        workload = self._leave(key)
-        if workload is None:
+        workload = self._workloads.get(key)
+        if workload is None or key in self._alone:
             return
-        self._parked[key] = workload
-        if not parks_alike or why not in PARKS_ALIKE or self.order is not Order.BEST_EFFORT_FIFO:
-            return
-        if workload.kind_key:
+        if parks_alike and why in PARKS_ALIKE and self.order is Order.BEST_EFFORT_FIFO and workload.kind_key:
             self._hopeless[workload.kind_key] = key
-            for alike in list(self._by_kind.get(workload.kind_key, ())):
-                moved = self._leave(alike)
-                assert moved is not None, f"{alike} is indexed and not in line"
-                self._parked[alike] = moved
+            for group in self._groups_of_kind(workload):
+                group.is_parked = True
+        else:
+            self._quit(workload)
+            self._alone[key] = None
 
-    def flush(self, cycle: int, callable_back: Iterable[str]) -> int:
+    def flush(self, may_be_tried: Callable[[Workload], bool]) -> None:
         """Call parked workloads back into line after something changed."""
-        self.flushed_in = cycle
         self._hopeless.clear()
-        count = 0
-        for key in callable_back:
-            self._enter(self._parked.pop(key))
-            count += 1
-        return count
+        for group in self._groups.values():
+            if group.is_parked:
+                group.is_parked = False
+                self._offer(group)
+        for key in list(self._alone):
+            workload = self._workloads[key]
+            if may_be_tried(workload):
+                del self._alone[key]
+                self._join(workload)
 
-    def _enter(self, workload: Workload) -> None:
+    def _first_of_turn(self, turn: str) -> Place | None:
+        heap = self._firsts.get(turn)
+        while heap:
+            place = heap[0]
+            workload = self._workloads.get(place[-1])
+            if workload is not None and place[-1] not in self._alone:
+                group = self._groups.get((turn, workload.kind_key))
+                if group is not None and not group.is_parked and group.first() == place:
+                    return place
+            heapq.heappop(heap)
+        self._firsts.pop(turn, None)
+        return None
+
+    def _turn_of(self, workload: Workload) -> str:
+        return workload.submit_queue if self._used_by is not None else ""
+
+    def _group_of(self, workload: Workload) -> _Group:
+        name = (self._turn_of(workload), workload.kind_key)
+        group = self._groups.get(name)
+        if group is None:
+            group = self._groups[name] = _Group(name[0], is_parked=workload.kind_key in self._hopeless)
+        return group
+
+    def _groups_of_kind(self, workload: Workload) -> list[_Group]:
+        if self._used_by is None:
+            return [self._group_of(workload)]
+        return [group for (_, kind), group in self._groups.items() if kind == workload.kind_key]
+
+    def _join(self, workload: Workload) -> None:
         place = (workload.key != self.sticky, -workload.priority, workload.queued_at, workload.uid, workload.key)
-        self._waiting[workload.key] = workload
-        self._places[workload.key] = place
-        self._by_kind.setdefault(workload.kind_key, {})[workload.key] = None
-        heap = self._heaps.setdefault(workload.submit_queue if self._used_by is not None else "", [])
-        heapq.heappush(heap, (place, workload.key))
+        group = self._group_of(workload)
+        group.members[workload.key] = place
+        heapq.heappush(group.heap, place)
+        if not group.is_parked and group.heap[0] is place:
+            self._offer(group)
 
-    def _leave(self, key: str) -> Workload | None:
-        workload = self._waiting.pop(key, None)
-        if workload is not None:
-            del self._places[key]
-            alike = self._by_kind[workload.kind_key]
-            del alike[key]
-            if not alike:
-                del self._by_kind[workload.kind_key]
-        return workload
+    def _quit(self, workload: Workload) -> None:
+        """Take a workload out of its group, or from among those parked alone."""
+        if workload.key in self._alone:
+            del self._alone[workload.key]
+            return
+        name = (self._turn_of(workload), workload.kind_key)
+        group = self._groups.get(name)
+        if group is None or group.members.pop(workload.key, None) is None:
+            return
+        if not group.members:
+            del self._groups[name]
+        elif not group.is_parked:
+            self._offer(group)
+
+    def _offer(self, group: _Group) -> None:
+        """Let the best of a group stand for it among the firsts."""
+        place = group.first()
+        if place is not None:
+            heapq.heappush(self._firsts.setdefault(group.turn, []), place)

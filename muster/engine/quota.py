@@ -46,7 +46,10 @@ def is_borrowing_with(node: QuotaNode, key: FlavorResource, amount: int) -> bool
 
 def is_borrowing_any(node: QuotaNode, keys: Iterable[FlavorResource]) -> bool:
     """Whether the node uses more than it brings of any of these."""
-    return any(is_borrowing_with(node, key, 0) for key in keys)
+    for key in keys:
+        if node.usage.get(key, 0) > node.cell(key).subtree:
+            return True
+    return False
 
 
 def is_borrowing(node: QuotaNode) -> bool:
@@ -56,7 +59,10 @@ def is_borrowing(node: QuotaNode) -> bool:
 
 def fits(queue: QuotaNode, amounts: Amounts) -> bool:
     """Whether the queue may use all of these at once."""
-    return all(amount <= free_for(queue, key) for key, amount in amounts.items())
+    for key, amount in amounts.items():
+        if amount > free_for(queue, key):
+            return False
+    return True
 
 
 def lowest_fitting_height(queue: QuotaNode, key: FlavorResource, amount: int) -> tuple[int, bool]:

@@ -1,4 +1,4 @@
-"""The engine's state: the quota tree with its usage, who holds quota, and who waits; fed by changes, kept between cycles.
+"""The engine's state: the quota tree with its usage, who holds quota and who waits, kept between cycles.
 
 One owner changes it: it feeds what it learns (`take`, `drop`), starts a cycle, lets `decide` plan on it, and applies
 the plan. Deciding changes nothing. All of it can be rebuilt from objects but for what `docs/state.md` lists.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from muster.engine.holders import Holder, Holders, holder_of
 from muster.engine.ledger import Ledger
@@ -21,6 +21,17 @@ from muster.model.queue import Stop
 from muster.model.settings import Settings
 from muster.model.snapshot import Snapshot
 from muster.model.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Flushes:
+    """How often parked workloads of a tree were called back, and in which cycle last."""
+
+    count: int
+    cycle: int
+
+
+NO_FLUSH = Flushes(0, -1)
 
 
 class EngineState:
@@ -39,12 +50,14 @@ class EngineState:
         self.history: UsageHistory | None = None
         if self.settings.usage_fairness is not None:
             self.history = UsageHistory(self.settings.usage_fairness, snapshot.submit_queues.values())
-        self.lines: dict[str, Line] = {
+        self._lines: dict[str, Line] = {
             name: self._new_line(node) for name, node in sorted(self.tree.nodes.items()) if node.queue.is_leaf
         }
         self.progress: dict[str, ScanProgress] = {}
         self.preemptors: set[str] = set()
         self.generations: dict[str, int] = {}  # by root: how often something was given back
+        self._flushes: dict[str, Flushes] = {}  # by root
+        self._flushed: dict[str, int] = {}  # by queue: how many of its root's flushes it has followed
         self.preempted_last: dict[str, float] = {}  # by queue: when it last preempted
         self._preempted_by: dict[str, dict[tuple[str, str], int]] = {}  # by victim: how often by whom, and of what kind
         self._held_back: list[tuple[float, str]] = []  # heap of when a back-off ends
@@ -86,16 +99,36 @@ class EngineState:
         self.progress.pop(key, None)
         self.preemptors.discard(key)
 
-    def flush(self, queue: str) -> int:
-        """Something changed in a queue's tree: call back those parked there that may be tried again."""
-        node = self.tree.nodes.get(queue)
-        if node is None:
-            return 0
-        return sum(self._flush_line(leaf) for leaf in node.root.leaves())
+    def flush(self, queue: str) -> None:
+        """Something changed in a queue's tree: those parked there may be tried again.
 
-    def flush_all(self) -> int:
-        roots = [node for node in self.tree.nodes.values() if node.parent is None]
-        return sum(self.flush(root.name) for root in roots)
+        Only noted here; each line follows when it is next looked at, so many changes cost no more than one.
+        """
+        node = self.tree.nodes.get(queue)
+        if node is not None:
+            count = self._flushes.get(node.root.name, NO_FLUSH).count + 1
+            self._flushes[node.root.name] = Flushes(count, self.cycle)
+
+    def flush_all(self) -> None:
+        for node in self.tree.nodes.values():
+            if node.parent is None:
+                self.flush(node.name)
+
+    # What others look at.
+
+    def line(self, queue: str) -> Line:
+        """A queue's line as it is now."""
+        line, node = self._lines[queue], self.tree.nodes[queue]
+        flushes = self._flushes.get(node.root.name)
+        if flushes is not None and self._flushed.get(queue, 0) < flushes.count:
+            self._flushed[queue] = flushes.count
+            line.flush(lambda w: not is_backing_off(w, self.now) and self.admits(node, w))
+        return line
+
+    @property
+    def lines(self) -> dict[str, Line]:
+        """All lines as they are now, by queue."""
+        return {name: self.line(name) for name in self._lines}
 
     # The cycle.
 
@@ -108,13 +141,13 @@ class EngineState:
         while self._held_back and self._held_back[0][0] <= now:
             _, key = heapq.heappop(self._held_back)
             workload = self.workloads.get(key)
-            if workload is not None and workload.queue in self.lines and self.lines[workload.queue].is_parked(key):
-                self.lines[workload.queue].add(workload, now)
+            if workload is not None and workload.queue in self._lines and self._lines[workload.queue].is_parked(key):
+                self._lines[workload.queue].add(workload, now)
 
     def heads(self) -> Iterator[tuple[QuotaNode, Workload]]:
         """The first workload of every queue that takes part."""
-        for name, line in self.lines.items():
-            head = line.head()
+        for name in self._lines:
+            head = self.line(name).head()
             node = self.tree.nodes[name]
             if head is not None and not node.queue.inactive_because and node.queue.stop is Stop.NONE:
                 yield node, head
@@ -189,11 +222,12 @@ class EngineState:
             self.preemptors.add(key)
         else:
             self.preemptors.discard(key)
-        line = self.lines.get(decision.queue)
-        if line is None:
+        if decision.queue not in self._lines:
             return
+        line = self.line(decision.queue)
         workload = line.get(key)
-        was_flushed = line.flushed_in >= self.cycle
+        root = self.tree.nodes[decision.queue].root.name
+        was_flushed = self._flushes.get(root, NO_FLUSH).cycle >= self.cycle
         stays = stays_in_line(line.order, decision.why, decision.progress, was_flushed=was_flushed)
         if stays and workload is not None and not is_backing_off(workload, self.now):
             line.keep(key, decision.why)
@@ -247,7 +281,7 @@ class EngineState:
             and not workload.is_finished
             and not workload.is_split
             and not is_held_back
-            and workload.queue in self.lines
+            and workload.queue in self._lines
             and workload.submit_queue not in self._stopped_submits
         )
 
@@ -275,19 +309,14 @@ class EngineState:
         self.flush(root)
 
     def _join_line(self, workload: Workload) -> None:
-        self.lines[workload.queue].add(workload, self.now)
+        self.line(workload.queue).add(workload, self.now)
         if workload.held_until is not None and workload.held_until > self.now:
             heapq.heappush(self._held_back, (workload.held_until, workload.key))
 
     def _leave_line(self, key: str) -> None:
         before = self.workloads.get(key)
-        if before is not None and before.queue in self.lines:
-            self.lines[before.queue].remove(key)
-
-    def _flush_line(self, leaf: QuotaNode) -> int:
-        line = self.lines[leaf.name]
-        back = [w.key for w in line.parked() if not is_backing_off(w, self.now) and self.admits(leaf, w)]
-        return line.flush(self.cycle, back)
+        if before is not None and before.queue in self._lines:
+            self._lines[before.queue].remove(key)
 
     def admits(self, queue: QuotaNode, workload: Workload) -> bool:
         """Whether a queue takes workloads of the workload's namespace."""

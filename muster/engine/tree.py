@@ -30,7 +30,7 @@ class Cell:
 class QuotaNode:
     """A queue in its tree, with its usage. Only a ledger changes the usage."""
 
-    __slots__ = ("_cells", "children", "declared", "height", "name", "parent", "path", "queue", "usage")
+    __slots__ = ("_cells", "borrowers", "children", "declared", "height", "name", "parent", "path", "queue", "usage")
 
     def __init__(self, queue: Queue) -> None:
         self.name = queue.name
@@ -40,6 +40,7 @@ class QuotaNode:
         self.path: tuple[QuotaNode, ...] = (self,)  # from here to the root
         self.height = 0  # the longest way down to a leaf
         self.usage: dict[FlavorResource, int] = {}
+        self.borrowers: dict[FlavorResource, dict[QuotaNode, None]] = {}  # children that use more than they bring
         self.declared: tuple[FlavorResource, ...] = ()  # what it and its children have quota for
         self._cells: dict[FlavorResource, Cell] = {}
 

@@ -70,7 +70,7 @@ CandidatePlace = tuple[bool, bool, float, int, float, str, str]
 
 
 def candidate_order(holder: Holder, own_queue: str, now: float, consumed: float = 0.0) -> CandidatePlace:
-    """Whom to take first: the leaving, other queues', of the heaviest users, the lowest priority, the latest admitted."""
+    """Whom to take first: the leaving, other queues', of heavy users, of the lowest priority, the latest admitted."""
     workload = holder.workload
     reserved_at = workload.reserved_at if workload.reserved_at is not None else now
     is_own = holder.queue.name == own_queue
@@ -279,11 +279,18 @@ def _fits_in_own(node: QuotaNode, requests: Amounts) -> tuple[bool, dict[FlavorR
 
 def _borrowing_leaves(top: QuotaNode, but: QuotaNode, keys: Iterable[FlavorResource]) -> Iterator[QuotaNode]:
     """The queues under a node that borrow, without those of one branch and of branches within their quota."""
-    stack = [child for child in reversed(top.children) if child is not but]
+    stack = [node for node in _borrowers(top, keys) if node is not but]
     while stack:
         node = stack.pop()
-        if not is_borrowing_any(node, keys):
-            continue
         if node.queue.is_leaf:
             yield node
-        stack.extend(reversed(node.children))
+        else:
+            stack.extend(_borrowers(node, keys))
+
+
+def _borrowers(node: QuotaNode, keys: Iterable[FlavorResource]) -> dict[QuotaNode, None]:
+    """The children of a node that use more than they bring of any of these."""
+    found: dict[QuotaNode, None] = {}
+    for key in keys:
+        found.update(node.borrowers.get(key, ()))
+    return found

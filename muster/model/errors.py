@@ -1,4 +1,4 @@
-"""What is wrong with a user's object, as data: where, what and what to do. Raised while reading, shown by every surface."""
+"""What is wrong with a user's object, as data: where, what, and what to do. Raised by readers, shown everywhere."""
 
 from __future__ import annotations
 

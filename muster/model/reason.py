@@ -14,7 +14,7 @@ from muster.model.resources import amount_text, is_unlimited
 
 
 class Code(Enum):
-    """Every reason that Muster gives. The first group are dominant codes of verdicts; Kueue's names where it has one."""
+    """Every reason that Muster gives. The first group are dominant codes of verdicts, with Kueue's names."""
 
     NO_MATCHING_FLAVOR = "NoMatchingFlavor"
     EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"

@@ -1,4 +1,4 @@
-"""Full-cycle cases: run cycles over all objects and compare what holds quota, waits, is parked, and what was written."""
+"""Full-cycle cases: run cycles over all objects; compare what holds quota, waits, is parked and was written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from muster.dialects.kueue.write import (
 from muster.engine.decide import decide
 from muster.engine.state import EngineState
 from muster.model.plan import Evict, Finish, Plan, Requeue, Reserve, Return
-
 from tests.conformance.cases import Case, expect_equal
 from tests.conformance.kueue_objects import admission_numbers, clock_of, resource_amounts, snapshot_for
 

@@ -12,7 +12,6 @@ from muster.model.fields import Fields
 from muster.model.queue import FlavorRules
 from muster.model.resources import FlavorResource
 from muster.model.workload import PodSetAdmission, Workload
-
 from tests.conformance.cases import Case, expect_equal
 from tests.conformance.kueue_objects import amounts_of, resource_amounts, settings_for, state_for
 

@@ -17,7 +17,6 @@ from muster.model.resources import amount_of
 from muster.model.settings import Settings, UsageFairness
 from muster.model.snapshot import Snapshot
 from muster.model.times import parse_moment
-
 from tests.conformance.cases import Case
 
 DEFAULT_CLOCK = "2026-01-01T12:00:00Z"

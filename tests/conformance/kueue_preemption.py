@@ -11,7 +11,6 @@ from muster.engine.victims import Preemptor, VictimSearch, candidate_order
 from muster.model.fields import Fields
 from muster.model.queue import Queue
 from muster.model.resources import FlavorResource
-
 from tests.conformance.cases import Case, expect_equal
 from tests.conformance.kueue_flavors import incoming_workload
 from tests.conformance.kueue_objects import options_for, state_for

@@ -14,7 +14,6 @@ from muster.engine.usage_history import UsageHistory
 from muster.model.fields import Fields
 from muster.model.plan import Return, ScanProgress
 from muster.model.queue import Order
-
 from tests.conformance.cases import Case, expect_equal
 from tests.conformance.kueue_objects import amounts_of, clock_of, options_for, settings_for, snapshot_for, state_for
 

@@ -38,7 +38,7 @@ class ReadOptions:
     """How objects are read."""
 
     settings: Settings = field(default_factory=Settings)
-    request_rules: RequestRules = RequestRules()
+    request_rules: RequestRules = field(default_factory=RequestRules)
     queued_by_eviction: bool = True
     now: float = 0.0
     seed: int = 0

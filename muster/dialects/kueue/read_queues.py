@@ -9,6 +9,7 @@ from muster.dialects.kueue.names import cohort_name
 from muster.model.fields import INT64_MAX, Fields
 from muster.model.flavor import Flavor
 from muster.model.labels import read_selector, read_taints, read_tolerations
+from muster.model.quantity import Quantity
 from muster.model.queue import (
     CheckRule,
     FlavorRules,
@@ -21,7 +22,6 @@ from muster.model.queue import (
     Stop,
     SubmitQueue,
 )
-from muster.model.quantity import Quantity
 from muster.model.resources import UNLIMITED, FlavorResource, amount_of
 from muster.model.times import moment
 

@@ -42,7 +42,7 @@ class WorkloadReader:
     settings: Settings
     submit_queues: Mapping[str, SubmitQueue] = field(default_factory=dict)
     limit_ranges: Mapping[str, Sequence[LimitRangeItem]] = field(default_factory=dict)  # by namespace
-    request_rules: RequestRules = RequestRules()
+    request_rules: RequestRules = field(default_factory=RequestRules)
     queued_by_eviction: bool = True
     counts_limits_as_requests: bool = True
 

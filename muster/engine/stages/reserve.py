@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from muster.engine.assignment import Assignment, Outcome
 from muster.engine.cycle import Cycle
 from muster.engine.explain import reserve_reason, verdict_of
-from muster.engine.nominate import nominate, repropose
 from muster.engine.holders import Holder
+from muster.engine.nominate import nominate, repropose
 from muster.engine.order import Entry, Status, entry_order
 from muster.engine.tournament import Tournament
 from muster.engine.tree import QuotaNode
@@ -211,7 +211,7 @@ def put_back(cycle: Cycle, entry: Entry) -> None:
     assert queue is not None, "a head has a queue"
     if entry.status is not Status.REFUSED and entry.why is Return.GENERIC:
         entry.why = Return.FAILED_AFTER_NOMINATION
-    cycle.verdicts[entry.workload.key] = verdict_of(cycle, entry)
+    cycle.verdicts[entry.workload.key] = verdict_of(entry)
     cycle.decisions.append(
         Requeue(workload=entry.workload.key, queue=queue.name, why=entry.why, progress=_progress(cycle, entry))
     )

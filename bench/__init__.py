@@ -1,0 +1,1 @@
+"""Benchmarks: load shapes and the figures they give. `python -m bench` prints them."""
