@@ -1,10 +1,15 @@
-"""What a flavor search found: per pod set and resource a flavor, how well it fits, and what was passed over."""
+"""What a flavor search found: per pod set and resource a flavor, how well it fits, and what was passed over.
+
+These are made by the hundred thousand: the small ones are named tuples, and the larger ones are not frozen, because
+making a frozen dataclass takes three times as long. Nobody changes them all the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from muster.model.queue import FlavorRules
 from muster.model.reason import Code, Reason
@@ -46,8 +51,7 @@ SEVERITY: Mapping[Code, int] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """How well something fits and how far up the tree it has to borrow."""
 
     mode: Mode
@@ -69,8 +73,7 @@ def is_preferred(one: Standing, other: Standing, rules: FlavorRules) -> bool:
     return (one.mode, -one.level) > (other.mode, -other.level)
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """One flavor that was looked at."""
 
     flavor: str
@@ -79,8 +82,7 @@ class Attempt:
     reasons: tuple[Reason, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FlavorChoice:
+class FlavorChoice(NamedTuple):
     """The flavor that one resource got."""
 
     flavor: str
@@ -89,7 +91,7 @@ class FlavorChoice:
     tried_index: int  # the last flavor looked at, -1 when it was the last there is
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class PodSetChoice:
     """The flavors that one pod set got."""
 
@@ -110,7 +112,7 @@ class PodSetChoice:
         return min(outcome_of(choice.mode) for choice in self.flavors.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Assignment:
     """The flavors that a workload got, or how far the search came."""
 

@@ -11,8 +11,8 @@ from muster.engine.tree import QuotaNode
 from muster.model.flavor import Flavor
 from muster.model.labels import first_untolerated, node_matches
 from muster.model.queue import PreemptionPolicy
-from muster.model.reason import Code, Reason, because
-from muster.model.resources import FlavorResource, amount_text
+from muster.model.reason import Amount, Code, Reason, because
+from muster.model.resources import FlavorResource
 from muster.model.settings import Settings
 from muster.model.workload import PodSet, PodSetAdmission
 
@@ -72,15 +72,16 @@ class FlavorFit:
         most = potential(self.queue, key)
         if asked > most:
             title = self.queue.queue.title
-            texts = {"asked": amount_text(resource, asked), "most": amount_text(resource, most)}
-            reasons.append(because(Code.ABOVE_MAXIMUM, queue=title, resource=resource, flavor=flavor, **texts))
+            amounts = {"asked": Amount(resource, asked), "most": Amount(resource, most)}
+            reasons.append(because(Code.ABOVE_MAXIMUM, queue=title, resource=resource, flavor=flavor, **amounts))
             return Standing(Mode.NO_FIT, 0), Code.EXCEEDS_MAX_QUOTA
         level, may_reclaim = lowest_fitting_height(self.queue, key, asked)
         free = free_for(self.queue, key)
         if asked <= free:
             return Standing(Mode.FIT, level), None
-        texts = {name: amount_text(resource, amount) for name, amount in _shortage(asked, free).items()}
-        reasons.append(because(Code.SHORT_OF_QUOTA, resource=resource, flavor=flavor, **texts))
+        amounts = {"asked": Amount(resource, asked), "free": Amount(resource, free)}
+        short = Amount(resource, asked - free)
+        reasons.append(because(Code.SHORT_OF_QUOTA, resource=resource, flavor=flavor, short=short, **amounts))
         if self.queue.cell(key).nominal >= asked or may_reclaim or self._may_preempt_borrowing:
             standing = self.oracle(key, asked)
             if standing.mode is Mode.NO_CANDIDATES:
@@ -100,7 +101,3 @@ class FlavorFit:
     def _is_other_flavor(self, flavor: str, resource: str) -> bool:
         """Whether the older slice runs elsewhere: a slice grows where it is."""
         return any(older.flavors.get(resource, flavor) != flavor for older in self.older_slice)
-
-
-def _shortage(asked: int, free: int) -> dict[str, int]:
-    return {"asked": asked, "free": free, "short": asked - free}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from muster.model.resources import amount_text, is_unlimited
 
@@ -114,22 +115,34 @@ TEMPLATES: Mapping[Code, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Amount(NamedTuple):
+    """An amount to be shown as Kubernetes writes it; written out only where somebody reads it."""
+
+    resource: str
+    amount: int
+
+    def __str__(self) -> str:
+        return amount_text(self.resource, self.amount)
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
+
+class Reason(NamedTuple):
     """A code and the values that its template names."""
 
     code: Code
-    values: tuple[tuple[str, str], ...] = ()
+    values: tuple[tuple[str, object], ...] = ()
 
     @property
     def text(self) -> str:
         return TEMPLATES[self.code].format_map(_Known(self.values))
 
     def value(self, name: str) -> str:
-        return dict(self.values).get(name, "")
+        return str(dict(self.values).get(name, ""))
 
 
-class _Known(dict[str, str]):
+class _Known(dict[str, object]):
     """Values for a template; one that was not given is shown as a dash, so that a sentence always comes out."""
 
     def __missing__(self, key: str) -> str:
@@ -137,8 +150,8 @@ class _Known(dict[str, str]):
 
 
 def because(code: Code, **values: object) -> Reason:
-    """A reason with its values as text."""
-    return Reason(code, tuple((name, str(value)) for name, value in values.items()))
+    """A reason with the values that its template names."""
+    return Reason(code, tuple(values.items()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
