@@ -33,7 +33,7 @@ def mismatch(flavor: Flavor, pod_set: PodSet) -> Reason | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class FlavorFit:
     """The judge of one workload's requests in one queue."""
 

@@ -31,6 +31,9 @@ from muster.model.settings import Settings
 from muster.model.workload import PodSet, PodSetAdmission, Workload
 
 
+CACHED_KINDS_MOST = 20_000
+
+
 @dataclass(frozen=True, slots=True)
 class _Member:
     """A pod set in the search: its place in the workload, how many pods, what they ask for together."""
@@ -39,6 +42,20 @@ class _Member:
     pod_set: PodSet
     count: int
     requests: Mapping[str, int]
+
+
+class SearchCache:
+    """What a search knows of a kind of workload in a queue whatever is used; emptied when queues or flavors change."""
+
+    def __init__(self) -> None:
+        self.groups: dict[tuple[str, str], list[list[_Member]]] = {}
+        self.refusals: dict[tuple[str, str, int, str], Reason | None] = {}  # by queue, kind, pod set and flavor
+
+    def make_room(self) -> None:
+        """Forget everything when there is too much of it: kinds come and go, and nobody says when one is gone."""
+        if len(self.groups) >= CACHED_KINDS_MOST:
+            self.groups.clear()
+            self.refusals.clear()
 
 
 @dataclass(slots=True)
@@ -51,7 +68,7 @@ class _Found:
     refusal: Code | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class FlavorSearch:
     """The flavor search of one workload in one queue."""
 
@@ -63,6 +80,7 @@ class FlavorSearch:
     progress: ScanProgress | None = None
     older_slice: Mapping[str, PodSetAdmission] = field(default_factory=dict)  # what it takes over, by pod set
     only: tuple[Mapping[str, str], ...] | None = None  # by pod set and resource, when a search is repeated
+    cache: SearchCache = field(default_factory=SearchCache)
 
     def assign(self, counts: Sequence[int] | None = None) -> Assignment:
         """The best flavors for the workload, or for a smaller one with these counts."""
@@ -88,6 +106,16 @@ class FlavorSearch:
 
     def _grouped(self, counts: Sequence[int] | None) -> list[list[_Member]]:
         """Pod sets with their counts; those of one named group are placed together and share their flavors."""
+        kind = (self.queue.name, self.workload.kind_key)
+        known = self.cache.groups.get(kind) if counts is None else None
+        if known is None:
+            known = self._make_groups(counts)
+            if counts is None and self.workload.kind_key:
+                self.cache.make_room()
+                self.cache.groups[kind] = known
+        return known
+
+    def _make_groups(self, counts: Sequence[int] | None) -> list[list[_Member]]:
         groups: dict[str, list[_Member]] = {}
         for index, pod_set in enumerate(self.workload.pod_sets):
             count = counts[index] if counts is not None else self._count_of(pod_set)
@@ -197,19 +225,29 @@ class FlavorSearch:
 
     def _refusal(self, name: str, members: list[_Member], requests: Mapping[str, int]) -> Reason | None:
         """Why the flavor is out of the question, whatever quota it has."""
-        flavor = self.flavors.get(name)
-        if flavor is None:
-            return because(Code.FLAVOR_MISSING, flavor=name)
-        allowed = self.workload.allowed_flavors
-        if self.settings.concurrent_admission and allowed is not None and name not in allowed:
-            return because(Code.FLAVOR_NOT_ALLOWED, flavor=name)
-        if not self._is_repeatable(name, members, requests):
+        if self.only is not None and not self._is_repeatable(name, members, requests):
             return because(Code.FLAVOR_NOT_ALLOWED, flavor=name)
         for member in members:
-            refusal = mismatch(flavor, member.pod_set) or self._topology_mismatch(flavor, member)
+            refusal = self._member_refusal(name, member)
             if refusal is not None:
                 return refusal
         return None
+
+    def _member_refusal(self, name: str, member: _Member) -> Reason | None:
+        kind = (self.queue.name, self.workload.kind_key, member.index, name)
+        if kind in self.cache.refusals:
+            return self.cache.refusals[kind]
+        flavor = self.flavors.get(name)
+        allowed = self.workload.allowed_flavors
+        if flavor is None:
+            refusal: Reason | None = because(Code.FLAVOR_MISSING, flavor=name)
+        elif self.settings.concurrent_admission and allowed is not None and name not in allowed:
+            refusal = because(Code.FLAVOR_NOT_ALLOWED, flavor=name)
+        else:
+            refusal = mismatch(flavor, member.pod_set) or self._topology_mismatch(flavor, member)
+        if self.workload.kind_key:
+            self.cache.refusals[kind] = refusal
+        return refusal
 
     def _topology_mismatch(self, flavor: Flavor, member: _Member) -> Reason | None:
         """Pods that ask for a topology need a flavor that has it; a flavor with one takes only pods that ask."""

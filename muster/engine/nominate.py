@@ -117,6 +117,7 @@ def _flavor_search(
         progress=progress,
         older_slice=_held(entry.older_slice) if entry.older_slice is not None else {},
         only=only,
+        cache=cycle.state.search_cache,
     )
 
 

@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from muster.engine.flavors import SearchCache
 from muster.engine.holders import Holder, Holders, holder_of
 from muster.engine.ledger import Ledger
 from muster.engine.lines import WAITS_FOR_VICTIMS, Line, is_backing_off, stays_in_line
@@ -53,6 +54,7 @@ class EngineState:
         self._lines: dict[str, Line] = {
             name: self._new_line(node) for name, node in sorted(self.tree.nodes.items()) if node.queue.is_leaf
         }
+        self.search_cache = SearchCache()
         self.progress: dict[str, ScanProgress] = {}
         self.preemptors: set[str] = set()
         self.generations: dict[str, int] = {}  # by root: how often something was given back
