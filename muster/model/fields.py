@@ -174,4 +174,6 @@ def quantity_of(value: object, path: str) -> Quantity | None:
     try:
         return parse_quantity(value if isinstance(value, str) else repr(value))
     except InvalidQuantity as problem:
-        raise InvalidObject(path, f"is {shown(value)}: {problem}", 'give a quantity such as "500m", "2Gi" or 3') from None
+        raise InvalidObject(
+            path, f"is {shown(value)}: {problem}", 'give a quantity such as "500m", "2Gi" or 3'
+        ) from None

@@ -75,7 +75,7 @@ class Cards:
             found = {int(size) for told in (*labels, flavor.name) for size in _GIGABYTES.findall(told[:253].lower())}
             if len(found) == 1:
                 gigabytes[flavor.name] = found.pop()
-        splits = set()
+        splits: set[int] = set()
         for config in objects.of(CONFIG_MAP):
             for content in mapping(config.value.get("data")).values():
                 splits.update(int(count) for count in _SPLIT_COUNT.findall(text(content)))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from muster.dialects.kueue import names
 from muster.dialects.kueue.lint_cards import is_extended
+from muster.dialects.kueue.lint_suggest import Suggestions
 from muster.dialects.kueue.lint_view import (
     CLAIM,
     JOB,
@@ -14,18 +15,20 @@ from muster.dialects.kueue.lint_view import (
     WORKLOAD,
     WORKLOAD_PRIORITY_CLASS,
     Finding,
+    Item,
     JobView,
     ObjectSet,
     Severity,
     Template,
-    covered_by,
     listed,
     mapping,
     text,
     whole,
 )
+from muster.model.fields import shown
 
 BUILT_IN_PRIORITY_PREFIX = "system-"
+SHOWN_FLAVORS = 3
 RESTART_POLICIES = ("Never", "OnFailure")
 
 
@@ -49,11 +52,11 @@ def missing_local_queues(objects: ObjectSet) -> Iterator[Finding]:
     """A job's queue is in the job's own namespace."""
     for job in objects.jobs:
         namespace, queue = job.item.namespace, job.queue
-        if not queue or (namespace, queue) in objects.local_queues:
+        if not queue or objects.find(LOCAL_QUEUE, queue, namespace):
             continue
-        elsewhere = sorted(local.namespace for local in objects.of(LOCAL_QUEUE) if local.name == queue)
+        elsewhere = objects.homes.get(queue, [])
         there = f"; namespace {elsewhere[0]} has one" if elsewhere else ""
-        here = sorted(local.name for local in objects.of(LOCAL_QUEUE) if local.namespace == namespace)
+        here = objects.some_names(LOCAL_QUEUE, namespace)
         new = f"a LocalQueue {queue} in namespace {namespace}"
         yield Finding(
             code="missing-local-queue",
@@ -61,18 +64,19 @@ def missing_local_queues(objects: ObjectSet) -> Iterator[Finding]:
             reference=job.item.reference,
             path=job.queue_path,
             problem=f"names queue {queue}, which namespace {namespace} does not have in this set{there}",
-            what_to_write=f"one of {', '.join(here[:5])}, or {new}" if here else new,
+            what_to_write=f"one of {', '.join(here)}, or {new}" if here else new,
             severity=Severity.WARNING if objects.of(LOCAL_QUEUE) else Severity.NOTE,
         )
 
 
 def uncovered_resources(objects: ObjectSet) -> Iterator[Finding]:
     """A queue admits only jobs whose resources it counts."""
+    suggestions = Suggestions(objects)
     for job in objects.jobs:
         queue = objects.queue_behind(job)
         if queue is None:
             continue
-        missing = uncovered(job, covered_by(queue))
+        missing = uncovered(job, queue.covered)
         if missing:
             yield Finding(
                 code="uncovered-resource",
@@ -80,13 +84,25 @@ def uncovered_resources(objects: ObjectSet) -> Iterator[Finding]:
                 reference=job.item.reference,
                 path=f"{job.templates[0].path}.containers",
                 problem=f"asks for {_and(missing)}, which {queue.reference} does not cover, and so is never admitted",
-                what_to_write=f"{_and(missing)} in spec.resourceGroups of {queue.reference} ({queue.source}), "
-                "with a quota in each flavor",
+                what_to_write=_quotas_for(suggestions, queue, job, missing),
                 severity=Severity.ERROR,
             )
 
 
-def uncovered(job: JobView, covered: set[str]) -> list[str]:
+def _quotas_for(suggestions: Suggestions, queue: Item, job: JobView, missing: list[str]) -> str:
+    """Where the resources go, and quotas that would do."""
+    where = f"of {queue.reference} ({queue.source})"
+    group = suggestions.group_for(queue, job)
+    if group is None:
+        return f"a resource group with {_and(missing)} in the spec {where}"
+    quotas = []
+    for flavor in group.flavors[:SHOWN_FLAVORS]:
+        lines = (f"{name}: {suggestions.quota_text(queue, group, flavor, name)}" for name in missing)
+        quotas.append(f"{', '.join(lines)} in {flavor.name}")
+    return f"{_and(missing)} in {group.path}.coveredResources {where}, with quotas such as {'; '.join(quotas)}"
+
+
+def uncovered(job: JobView, covered: frozenset[str]) -> list[str]:
     """The resources a job asks some of and a queue does not count."""
     return sorted(resource for resource, asked in job.requests.items() if asked > 0 and resource not in covered)
 
@@ -109,24 +125,24 @@ def priority_in_annotation(objects: ObjectSet) -> Iterator[Finding]:
 
 def wrong_priority_classes(objects: ObjectSet) -> Iterator[Finding]:
     """The label wants a WorkloadPriorityClass, the pod a PriorityClass; neither stands in for the other."""
-    ours, theirs = objects.named(WORKLOAD_PRIORITY_CLASS), objects.named(PRIORITY_CLASS)
     for job in objects.jobs:
         for name, path in _workload_classes_of(job):
-            if ("", name) in ours:
+            if objects.find(WORKLOAD_PRIORITY_CLASS, name):
                 continue
-            namesake = theirs.get(("", name))
+            namesake = objects.find(PRIORITY_CLASS, name)
             if namesake is not None:
                 problem = f"names {name}, which is a PriorityClass ({namesake.source}) and no WorkloadPriorityClass"
             else:
                 problem = f"names {name}, a WorkloadPriorityClass that is not in this set"
             known = objects.of(WORKLOAD_PRIORITY_CLASS)
+            value = whole(namesake.value.get("value")) if namesake else 1000
             yield Finding(
                 code="wrong-priority-class" if namesake else "missing-priority-class",
                 source=job.item.source,
                 reference=job.item.reference,
                 path=path,
                 problem=problem,
-                what_to_write=f"a WorkloadPriorityClass named {name}, with its value",
+                what_to_write=f"{{kind: WorkloadPriorityClass, metadata: {{name: {name}}}, value: {value}}}",
                 severity=Severity.WARNING if known or namesake else Severity.NOTE,
             )
         yield from _missing_pod_classes(objects, job)
@@ -145,10 +161,9 @@ def _workload_classes_of(job: JobView) -> Iterator[tuple[str, str]]:
 
 
 def _missing_pod_classes(objects: ObjectSet, job: JobView) -> Iterator[Finding]:
-    known = objects.named(PRIORITY_CLASS)
     for template in job.templates:
         name = text(template.spec.get("priorityClassName"))
-        if not name or name.startswith(BUILT_IN_PRIORITY_PREFIX) or ("", name) in known:
+        if not name or name.startswith(BUILT_IN_PRIORITY_PREFIX) or objects.find(PRIORITY_CLASS, name):
             continue
         yield Finding(
             code="missing-pod-priority-class",
@@ -157,7 +172,7 @@ def _missing_pod_classes(objects: ObjectSet, job: JobView) -> Iterator[Finding]:
             path=f"{template.path}.priorityClassName",
             problem=f"names PriorityClass {name}, which is not in this set, and Kubernetes refuses the pod without it",
             what_to_write=f"a PriorityClass named {name}, or leave it out",
-            severity=Severity.WARNING if known else Severity.NOTE,
+            severity=Severity.WARNING if objects.of(PRIORITY_CLASS) else Severity.NOTE,
         )
 
 
@@ -179,11 +194,10 @@ def capped_completions(objects: ObjectSet) -> Iterator[Finding]:
 
 def missing_claims(objects: ObjectSet) -> Iterator[Finding]:
     """A pod does not start before the claims it names exist."""
-    known = objects.named(CLAIM)
     for job in objects.jobs:
         for template in job.templates:
             for name, path in claims_of(template):
-                if (job.item.namespace, name) not in known:
+                if objects.find(CLAIM, name, job.item.namespace) is None:
                     yield Finding(
                         code="missing-claim",
                         source=job.item.source,
@@ -217,7 +231,7 @@ def requests_without_limits(objects: ObjectSet) -> Iterator[Finding]:
                         reference=job.item.reference,
                         path=f"{path}.resources.requests[{resource}]",
                         problem=f"asks for {resource} without a limit, which Kubernetes refuses",
-                        what_to_write=f"limits: {{{resource}: {str(asked)[:40]}}}",
+                        what_to_write=f"limits: {{{resource}: {shown(asked)}}}",
                         severity=Severity.ERROR,
                     )
 

@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from muster.dialects.kueue import names
 from muster.dialects.kueue.lint_cards import Cards, card_behind, card_of_memory
+from muster.dialects.kueue.lint_suggest import Suggestions, team_queue
 from muster.dialects.kueue.lint_view import (
     CHECK,
     CLUSTER_QUEUE,
     COHORT,
     FLAVOR,
     LOCAL_QUEUE,
+    SHOWN_NAMES,
     Finding,
+    FlavorView,
     GroupView,
     Item,
     ObjectSet,
     Severity,
     cohort_field,
     cohort_of,
-    groups_of,
     listed,
     mapping,
     selector_of,
     text,
 )
 from muster.model.labels import Selector
-from muster.model.resources import amount_text
 
 NEVER = ("", "Never")
 
 
 def limits_without_cohort(objects: ObjectSet) -> Iterator[Finding]:
     """Borrowing and lending need somebody to borrow from and lend to."""
+    suggestions = Suggestions(objects)
     for item in (*objects.of(CLUSTER_QUEUE), *objects.of(COHORT)):
         if cohort_of(item):
             continue
         field = cohort_field(item)
-        for line in (line for group in groups_of(item) for flavor in group.flavors for line in flavor.lines):
+        for line in item.quota_lines:
             for limit in ("borrowingLimit", "lendingLimit"):
                 if line.value.get(limit) is None:
                     continue
@@ -48,13 +50,14 @@ def limits_without_cohort(objects: ObjectSet) -> Iterator[Finding]:
                     reference=item.reference,
                     path=f"{line.path}.{limit}",
                     problem=f"limits {line.resource} of {line.flavor}, and there is no cohort to {partner}",
-                    what_to_write=f"spec.{field} with the cohort's name, or leave {limit} out",
+                    what_to_write=f"spec.{field}: {suggestions.cohort(item)}, or leave {limit} out",
                     severity=Severity.ERROR,
                 )
 
 
 def preemption_without_cohort(objects: ObjectSet) -> Iterator[Finding]:
     """Taking back from a cohort needs a cohort."""
+    suggestions = Suggestions(objects)
     for queue in objects.of(CLUSTER_QUEUE):
         if cohort_of(queue):
             continue
@@ -72,38 +75,36 @@ def preemption_without_cohort(objects: ObjectSet) -> Iterator[Finding]:
                 reference=queue.reference,
                 path=f"spec.preemption.{field}",
                 problem=f"is {wish}, and has no effect without a cohort",
-                what_to_write=f"spec.{cohort_field(queue)} with the cohort's name",
+                what_to_write=f"spec.{cohort_field(queue)}: {suggestions.cohort(queue)}",
                 severity=Severity.WARNING,
             )
 
 
 def incomplete_flavors(objects: ObjectSet) -> Iterator[Finding]:
     """Every flavor of a group has a quota for every resource the group covers, in that order."""
-    cards = Cards.of(objects)
+    suggestions = Suggestions(objects)
     for item in (*objects.of(CLUSTER_QUEUE), *objects.of(COHORT)):
-        for group in groups_of(item):
-            yield from _incomplete_flavors_of(item, group, cards)
+        for group in item.groups:
+            yield from _incomplete_flavors_of(item, group, suggestions)
 
 
-def _incomplete_flavors_of(item: Item, group: GroupView, cards: Cards) -> Iterator[Finding]:
-    covered = group.covered
+def _incomplete_flavors_of(item: Item, group: GroupView, suggestions: Suggestions) -> Iterator[Finding]:
+    covered, known = group.covered, frozenset(group.covered)
     for flavor in group.flavors:
         present = [line.resource for line in flavor.lines]
-        for resource in covered:
-            if resource in present:
-                continue
-            quota = cards.expected(resource, flavor)
+        for resource in missing_in(flavor, covered):
+            quota = suggestions.quota_text(item, group, flavor, resource)
             yield Finding(
                 code="flavor-lacks-resource",
                 source=item.source,
                 reference=item.reference,
                 path=f"{flavor.path}.resources",
                 problem=f"flavor {flavor.name} has no quota of {resource}, which its group covers",
-                what_to_write=f"{{name: {resource}, nominalQuota: {'…' if quota is None else quota}}} in {flavor.name}",
+                what_to_write=f"{{name: {resource}, nominalQuota: {quota}}} in {flavor.name}",
                 severity=Severity.ERROR,
             )
         for resource in present:
-            if resource and resource not in covered:
+            if resource and resource not in known:
                 yield Finding(
                     code="resource-not-covered",
                     source=item.source,
@@ -125,11 +126,17 @@ def _incomplete_flavors_of(item: Item, group: GroupView, cards: Cards) -> Iterat
             )
 
 
+def missing_in(flavor: FlavorView, covered: Iterable[str]) -> list[str]:
+    """The resources that a flavor's group covers and the flavor has no quota of."""
+    present = {line.resource for line in flavor.lines}
+    return [resource for resource in covered if resource not in present]
+
+
 def contradicting_quotas(objects: ObjectSet) -> Iterator[Finding]:
     """A quota of shares of cards follows from the quota of cards."""
     cards = Cards.of(objects)
     for item in (*objects.of(CLUSTER_QUEUE), *objects.of(COHORT)):
-        for flavor in (flavor for group in groups_of(item) for flavor in group.flavors):
+        for flavor in (flavor for group in item.groups for flavor in group.flavors):
             for line in flavor.lines:
                 expected = cards.expected(line.resource, flavor)
                 if line.nominal is None or expected is None or cards.agrees(line.resource, flavor):
@@ -169,7 +176,8 @@ def shut_out_namespaces(objects: ObjectSet) -> Iterator[Finding]:
         selector = selector_of(queue)
         if selector is None:
             continue
-        for namespace in sorted(objects.served.get(queue.name, {})):
+        served = sorted(objects.served.get(queue.name, {}))
+        for namespace in served:
             labels = known_labels(objects, namespace, selector)
             if labels is None or selector.matches(labels):
                 continue
@@ -182,7 +190,7 @@ def shut_out_namespaces(objects: ObjectSet) -> Iterator[Finding]:
                 problem=f"shuts out namespace {namespace}, whose LocalQueue {locals_there[0].name} "
                 f"({locals_there[0].source}) points here",
                 what_to_write=f"a selector that matches {namespace} too, such as matchExpressions: "
-                f"[{{key: {names.NAMESPACE_NAME_LABEL}, operator: In, values: [{namespace}, …]}}]",
+                f"[{{key: {names.NAMESPACE_NAME_LABEL}, operator: In, values: [{', '.join(served[:SHOWN_NAMES])}]}}]",
                 severity=Severity.ERROR,
             )
 
@@ -199,7 +207,7 @@ def missing_queues(objects: ObjectSet) -> Iterator[Finding]:
     """A LocalQueue points to a ClusterQueue that is there."""
     for local in objects.of(LOCAL_QUEUE):
         wanted = text(local.spec.get("clusterQueue"))
-        if wanted and ("", wanted) not in objects.queues:
+        if wanted and objects.find(CLUSTER_QUEUE, wanted) is None:
             yield Finding(
                 code="missing-cluster-queue",
                 source=local.source,
@@ -213,14 +221,13 @@ def missing_queues(objects: ObjectSet) -> Iterator[Finding]:
 
 def missing_flavors_and_checks(objects: ObjectSet) -> Iterator[Finding]:
     """A queue is inactive until all its flavors and checks exist."""
-    flavors, checks = objects.named(FLAVOR), objects.named(CHECK)
     for queue in objects.of(CLUSTER_QUEUE):
-        named = [(flavor.name, f"{flavor.path}.name") for group in groups_of(queue) for flavor in group.flavors]
+        named = [(flavor.name, f"{flavor.path}.name") for group in queue.groups for flavor in group.flavors]
         for name, path in named:
-            if name and ("", name) not in flavors:
+            if name and objects.find(FLAVOR, name) is None:
                 yield _missing(objects, queue, FLAVOR, name, path)
         for name, path in _checks_of(queue):
-            if name and ("", name) not in checks:
+            if name and objects.find(CHECK, name) is None:
                 yield _missing(objects, queue, CHECK, name, path)
 
 
@@ -250,15 +257,15 @@ def _absence(objects: ObjectSet, kind: tuple[str, str]) -> Severity:
 
 
 def _one_of(objects: ObjectSet, kind: tuple[str, str], wanted: str) -> str:
-    known = sorted({item.name for item in objects.of(kind)})[:5]
-    new = f"a {kind[1]} named {wanted}"
+    known = objects.some_names(kind)
+    new = f"{'an' if kind == CHECK else 'a'} {kind[1]} named {wanted}"
     return f"one of {', '.join(known)}, or {new}" if known else new
 
 
 def unused_flavors(objects: ObjectSet) -> Iterator[Finding]:
     """A flavor that no queue counts in serves nobody."""
     users = (*objects.of(CLUSTER_QUEUE), *objects.of(COHORT))
-    used = {flavor.name for item in users for group in groups_of(item) for flavor in group.flavors}
+    used = {flavor.name for item in users for group in item.groups for flavor in group.flavors}
     for flavor in objects.of(FLAVOR) if users else ():
         if flavor.name not in used:
             yield Finding(
@@ -274,27 +281,34 @@ def unused_flavors(objects: ObjectSet) -> Iterator[Finding]:
 
 def shared_queues(objects: ObjectSet) -> Iterator[Finding]:
     """Teams that share one queue have no quota of their own, and cannot borrow from each other."""
+    suggestions = Suggestions(objects)
     for queue in objects.of(CLUSTER_QUEUE):
         namespaces = sorted(objects.served.get(queue.name, {}))
         if len(namespaces) < 2 or not wants_shares(objects, queue):
             continue
-        field = cohort_field(queue)
+        made = " and ".join(team_queue(queue, namespace) for namespace in namespaces[:SHOWN_NAMES])
         yield Finding(
             code="shared-queue",
             source=queue.source,
             reference=queue.reference,
             path="metadata.name",
-            problem=f"is the one queue of the namespaces {', '.join(namespaces)}: "
+            problem=f"is the one queue of the namespaces {', '.join(namespaces[:SHOWN_NAMES])}: "
             "none has a quota of its own, and none can borrow from another",
-            what_to_write=f"one ClusterQueue for each namespace, with the same spec.{field}",
+            what_to_write=f"a ClusterQueue for each, such as {made}, "
+            f"all with spec.{cohort_field(queue)}: {suggestions.cohort(queue)}",
             severity=Severity.NOTE,
         )
 
 
 def wants_shares(objects: ObjectSet, queue: Item) -> bool:
-    """Whether a queue, or the priorities of its jobs, show that its teams are meant to have shares of their own."""
-    lines = [line for group in groups_of(queue) for flavor in group.flavors for line in flavor.lines]
-    if any(line.value.get(limit) is not None for line in lines for limit in ("borrowingLimit", "lendingLimit")):
+    """Whether a queue, or the priorities of its jobs, show that its teams are meant to have shares of their own.
+
+    In a cohort they may be one team with several namespaces, which borrows from other queues.
+    """
+    if cohort_of(queue):
+        return False
+    limits = ("borrowingLimit", "lendingLimit")
+    if any(line.value.get(limit) is not None for line in queue.quota_lines for limit in limits):
         return True
     preemption = mapping(queue.spec.get("preemption"))
     reclaim = text(preemption.get("reclaimWithinCohort"))
@@ -303,8 +317,7 @@ def wants_shares(objects: ObjectSet, queue: Item) -> bool:
         return True
     classes = {
         job.item.labels.get(names.PRIORITY_CLASS) or job.item.annotations.get(names.PRIORITY_CLASS, "")
-        for job in objects.jobs
-        if (behind := objects.queue_behind(job)) is not None and behind.name == queue.name
+        for job in objects.jobs_by_queue.get(queue.name, ())
     }
     return len(classes) > 1
 
@@ -312,7 +325,6 @@ def wants_shares(objects: ObjectSet, queue: Item) -> bool:
 def cohort_cycles(objects: ObjectSet) -> Iterator[Finding]:
     """A cohort is not its own ancestor. Each cycle is told once, at its first name."""
     parents = {item.name: cohort_of(item) for item in objects.of(COHORT)}
-    by_name = objects.named(COHORT)
     settled: set[str] = set()
     for start in sorted(parents):
         path: list[str] = []
@@ -326,7 +338,8 @@ def cohort_cycles(objects: ObjectSet) -> Iterator[Finding]:
         if name not in on_path:
             continue
         cycle = path[path.index(name) :]
-        first = by_name["", min(cycle)]
+        first = objects.find(COHORT, min(cycle))
+        assert first is not None, "a name of the cycle is the name of a cohort"
         yield Finding(
             code="cohort-cycle",
             source=first.source,
@@ -355,9 +368,3 @@ def repeated_objects(objects: ObjectSet) -> Iterator[Finding]:
                 what_to_write="another name, or one object",
                 severity=Severity.WARNING,
             )
-
-
-def quota_text(resource: str, amount: int) -> str | int:
-    """A quota as a person writes it: a number where it is whole, else with its unit."""
-    written = amount_text(resource, amount)
-    return int(written) if written.isdigit() else written

@@ -14,15 +14,16 @@ from typing import Any
 
 from muster.dialects.kueue import names
 from muster.model.errors import InvalidObject
-from muster.model.fields import Fields, quantity_of
+from muster.model.fields import INT64_MAX, Fields, quantity_of
 from muster.model.labels import Selector, read_selector
 from muster.model.podspec import pod_shape
 from muster.model.resources import amount_of
 
-Object = dict[str, Any]
+Object = dict[Any, Any]  # keys are text in what our own reader parsed, and anything elsewhere
 Sourced = tuple[str, Object]
 
 MOST_DEPTH = 100
+SHOWN_NAMES = 5
 JOB = ("batch", "Job")
 POD = ("", "Pod")
 CLUSTER_QUEUE = (names.GROUP, "ClusterQueue")
@@ -36,9 +37,10 @@ PRIORITY_CLASS = ("scheduling.k8s.io", "PriorityClass")
 NAMESPACE = ("", "Namespace")
 CLAIM = ("", "PersistentVolumeClaim")
 CONFIG_MAP = ("", "ConfigMap")
+NODE = ("", "Node")
+TOPOLOGY = (names.GROUP, "Topology")
 _WITHOUT_NAMESPACE = frozenset(
-    [CLUSTER_QUEUE, COHORT, FLAVOR, CHECK, WORKLOAD_PRIORITY_CLASS, PRIORITY_CLASS, NAMESPACE, ("", "Node")]
-    + [(names.GROUP, "Topology"), ("", "PersistentVolume")]
+    [CLUSTER_QUEUE, COHORT, FLAVOR, CHECK, WORKLOAD_PRIORITY_CLASS, PRIORITY_CLASS, NAMESPACE, TOPOLOGY, NODE]
 )
 
 
@@ -82,7 +84,10 @@ def text(value: object) -> str:
 
 
 def whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    """A whole number of a size that some field could hold."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if abs(value) <= INT64_MAX else None
 
 
 def amount(resource: str, value: object) -> int | None:
@@ -111,7 +116,7 @@ class Item:
         group, _, _ = text(self.value.get("apiVersion")).rpartition("/")
         return group, text(self.value.get("kind"))
 
-    @property
+    @cached_property
     def metadata(self) -> Object:
         return mapping(self.value.get("metadata"))
 
@@ -127,13 +132,30 @@ class Item:
     def namespace(self) -> str:
         return "" if self.kind in _WITHOUT_NAMESPACE else text(self.metadata.get("namespace")) or "default"
 
-    @property
+    @cached_property
     def labels(self) -> dict[str, str]:
         return _texts(self.metadata.get("labels"))
 
-    @property
+    @cached_property
     def annotations(self) -> dict[str, str]:
         return _texts(self.metadata.get("annotations"))
+
+    @cached_property
+    def groups(self) -> list[GroupView]:
+        """The resource groups of a ClusterQueue or Cohort."""
+        return [
+            GroupView(mapping(group), f"spec.resourceGroups[{index}]")
+            for index, group in enumerate(listed(self.spec.get("resourceGroups")))
+        ]
+
+    @cached_property
+    def covered(self) -> frozenset[str]:
+        """The resources that a queue counts."""
+        return frozenset(resource for group in self.groups for resource in group.covered)
+
+    @property
+    def quota_lines(self) -> Iterator[QuotaLine]:
+        return (line for group in self.groups for flavor in group.flavors for line in flavor.lines)
 
     @property
     def reference(self) -> str:
@@ -156,7 +178,7 @@ class QuotaLine:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FlavorView:
     """A flavor in a resource group, with the quota lines it has."""
 
@@ -164,7 +186,7 @@ class FlavorView:
     value: Object
     path: str
 
-    @property
+    @cached_property
     def lines(self) -> list[QuotaLine]:
         found = []
         for index, line in enumerate(listed(self.value.get("resources"))):
@@ -174,40 +196,29 @@ class FlavorView:
             found.append(QuotaLine(self.name, resource, nominal, mapping(line), path))
         return found
 
-    @property
+    @cached_property
     def nominals(self) -> dict[str, int]:
-        return {line.resource: line.nominal for line in self.lines if line.nominal is not None}
+        named = (line for line in self.lines if line.resource)
+        return {line.resource: line.nominal for line in named if line.nominal is not None}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GroupView:
     """A resource group of a queue or cohort."""
 
     value: Object
     path: str
 
-    @property
+    @cached_property
     def covered(self) -> list[str]:
         return [name for name in listed(self.value.get("coveredResources")) if isinstance(name, str)]
 
-    @property
+    @cached_property
     def flavors(self) -> list[FlavorView]:
         return [
             FlavorView(text(mapping(flavor).get("name")), mapping(flavor), f"{self.path}.flavors[{index}]")
             for index, flavor in enumerate(listed(self.value.get("flavors")))
         ]
-
-
-def groups_of(item: Item) -> list[GroupView]:
-    """The resource groups of a ClusterQueue or Cohort."""
-    return [
-        GroupView(mapping(group), f"spec.resourceGroups[{index}]")
-        for index, group in enumerate(listed(item.spec.get("resourceGroups")))
-    ]
-
-
-def covered_by(queue: Item) -> set[str]:
-    return {resource for group in groups_of(queue) for resource in group.covered}
 
 
 def cohort_field(item: Item) -> str:
@@ -305,7 +316,7 @@ class JobView:
         where = "labels" if names.QUEUE_NAME in self.item.labels else "annotations"
         return f"metadata.{where}[{names.QUEUE_NAME}]"
 
-    @property
+    @cached_property
     def requests(self) -> dict[str, int]:
         """The largest request of any of its pods, by resource."""
         largest: dict[str, int] = {}
@@ -324,38 +335,49 @@ class JobView:
 
 
 class ObjectSet:
-    """All objects of the manifests given, found by kind and name."""
+    """All objects of the manifests given, found by kind and name. The objects must not change while it is used."""
 
     def __init__(self, objects: Iterable[Sourced]) -> None:
         self.items = [Item(source, mapping(value)) for source, value in objects]
         self._by_kind: dict[tuple[str, str], list[Item]] = {}
+        self._by_name: dict[tuple[str, str], dict[tuple[str, str], Item]] = {}
+        self._some_names: dict[tuple[tuple[str, str], str], list[str]] = {}
         for item in self.items:
             self._by_kind.setdefault(item.kind, []).append(item)
+            # Of equal names the last counts, which is what applying the set leaves.
+            self._by_name.setdefault(item.kind, {})[item.namespace, item.name] = item
+            some = self._some_names.setdefault((item.kind, item.namespace), [])
+            if len(some) < SHOWN_NAMES and item.name and item.name not in some:
+                some.append(item.name)
 
     def of(self, kind: tuple[str, str]) -> list[Item]:
         return self._by_kind.get(kind, [])
 
-    def named(self, kind: tuple[str, str]) -> dict[tuple[str, str], Item]:
-        """The objects of a kind by namespace and name; of equal ones the last, which is what applying leaves."""
-        return {(item.namespace, item.name): item for item in self.of(kind)}
+    def find(self, kind: tuple[str, str], name: str, namespace: str = "") -> Item | None:
+        return self._by_name.get(kind, {}).get((namespace, name))
+
+    def some_names(self, kind: tuple[str, str], namespace: str = "") -> list[str]:
+        """A few names of a kind, for a hint."""
+        return sorted(self._some_names.get((kind, namespace), []))
 
     @cached_property
     def jobs(self) -> list[JobView]:
         views = [JobView(item) for item in self.items]
         return [view for view in views if view.item.kind in (JOB, POD) or view.queue]
 
-    @cached_property
-    def queues(self) -> dict[tuple[str, str], Item]:
-        return self.named(CLUSTER_QUEUE)
-
-    @cached_property
-    def local_queues(self) -> dict[tuple[str, str], Item]:
-        return self.named(LOCAL_QUEUE)
-
     def queue_behind(self, job: JobView) -> Item | None:
         """The ClusterQueue that a job's LocalQueue leads to."""
-        local = self.local_queues.get((job.item.namespace, job.queue)) if job.queue else None
-        return None if local is None else self.queues.get(("", text(local.spec.get("clusterQueue"))))
+        local = self.find(LOCAL_QUEUE, job.queue, job.item.namespace) if job.queue else None
+        return None if local is None else self.find(CLUSTER_QUEUE, text(local.spec.get("clusterQueue")))
+
+    @cached_property
+    def jobs_by_queue(self) -> dict[str, list[JobView]]:
+        """By ClusterQueue, the jobs that their LocalQueues lead to it."""
+        result: dict[str, list[JobView]] = {}
+        for job in self.jobs:
+            if (queue := self.queue_behind(job)) is not None:
+                result.setdefault(queue.name, []).append(job)
+        return result
 
     @cached_property
     def served(self) -> dict[str, dict[str, list[Item]]]:
@@ -364,6 +386,14 @@ class ObjectSet:
         for local in self.of(LOCAL_QUEUE):
             queue = text(local.spec.get("clusterQueue"))
             result.setdefault(queue, {}).setdefault(local.namespace, []).append(local)
+        return result
+
+    @cached_property
+    def homes(self) -> dict[str, list[str]]:
+        """By LocalQueue name, the namespaces that have one."""
+        result: dict[str, list[str]] = {}
+        for local in self.of(LOCAL_QUEUE):
+            result.setdefault(local.name, []).append(local.namespace)
         return result
 
     @cached_property
