@@ -30,7 +30,6 @@ from muster.model.resources import PODS, FlavorResource, sum_amounts
 from muster.model.settings import Settings
 from muster.model.workload import PodSet, PodSetAdmission, Workload
 
-
 CACHED_KINDS_MOST = 20_000
 
 

@@ -6,33 +6,22 @@ the plan. Deciding changes nothing. All of it can be rebuilt from objects but fo
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from muster.engine.flavors import SearchCache
 from muster.engine.holders import Holder, Holders, holder_of
 from muster.engine.ledger import Ledger
-from muster.engine.lines import WAITS_FOR_VICTIMS, Line, is_backing_off, stays_in_line
+from muster.engine.lines import WAITS_FOR_VICTIMS, Line
 from muster.engine.tree import QuotaNode, QuotaTree
 from muster.engine.usage_history import UsageHistory, in_base_units
+from muster.engine.waiting import WaitingRoom
 from muster.model.flavor import Flavor
 from muster.model.plan import Evict, Finish, Plan, Requeue, Reserve, ScanProgress
 from muster.model.queue import Stop
 from muster.model.settings import Settings
 from muster.model.snapshot import Snapshot
 from muster.model.workload import Workload
-
-
-@dataclass(frozen=True, slots=True)
-class Flushes:
-    """How often parked workloads of a tree were called back, and in which cycle last."""
-
-    count: int
-    cycle: int
-
-
-NO_FLUSH = Flushes(0, -1)
 
 
 class EngineState:
@@ -51,18 +40,13 @@ class EngineState:
         self.history: UsageHistory | None = None
         if self.settings.usage_fairness is not None:
             self.history = UsageHistory(self.settings.usage_fairness, snapshot.submit_queues.values())
-        self._lines: dict[str, Line] = {
-            name: self._new_line(node) for name, node in sorted(self.tree.nodes.items()) if node.queue.is_leaf
-        }
+        self.room = WaitingRoom(self.tree, self.admits, self.history.used_by if self.history is not None else None)
         self.search_cache = SearchCache()
         self.progress: dict[str, ScanProgress] = {}
         self.preemptors: set[str] = set()
         self.generations: dict[str, int] = {}  # by root: how often something was given back
-        self._flushes: dict[str, Flushes] = {}  # by root
-        self._flushed: dict[str, int] = {}  # by queue: how many of its root's flushes it has followed
         self.preempted_last: dict[str, float] = {}  # by queue: when it last preempted
         self._preempted_by: dict[str, dict[tuple[str, str], int]] = {}  # by victim: how often by whom, and of what kind
-        self._held_back: list[tuple[float, str]] = []  # heap of when a back-off ends
         self._stopped_submits = frozenset(
             key for key, submit in snapshot.submit_queues.items() if submit.stop is not Stop.NONE
         )
@@ -86,7 +70,7 @@ class EngineState:
         if after is not None:
             self._charge(after)
         elif self._may_wait(workload):
-            self._join_line(workload)
+            self.room.add(workload, self.now)
 
     def drop(self, key: str) -> None:
         """Learn that a workload is gone."""
@@ -102,14 +86,10 @@ class EngineState:
         self.preemptors.discard(key)
 
     def flush(self, queue: str) -> None:
-        """Something changed in a queue's tree: those parked there may be tried again.
-
-        Only noted here; each line follows when it is next looked at, so many changes cost no more than one.
-        """
+        """Something changed in a queue's tree: those parked there may be tried again."""
         node = self.tree.nodes.get(queue)
         if node is not None:
-            count = self._flushes.get(node.root.name, NO_FLUSH).count + 1
-            self._flushes[node.root.name] = Flushes(count, self.cycle)
+            self.room.flush(node.root, self.cycle)
 
     def flush_all(self) -> None:
         for node in self.tree.nodes.values():
@@ -120,17 +100,12 @@ class EngineState:
 
     def line(self, queue: str) -> Line:
         """A queue's line as it is now."""
-        line, node = self._lines[queue], self.tree.nodes[queue]
-        flushes = self._flushes.get(node.root.name)
-        if flushes is not None and self._flushed.get(queue, 0) < flushes.count:
-            self._flushed[queue] = flushes.count
-            line.flush(lambda w: not is_backing_off(w, self.now) and self.admits(node, w))
-        return line
+        return self.room.line(queue, self.now)
 
     @property
     def lines(self) -> dict[str, Line]:
         """All lines as they are now, by queue."""
-        return {name: self.line(name) for name in self._lines}
+        return self.room.lines(self.now)
 
     # The cycle.
 
@@ -140,19 +115,11 @@ class EngineState:
         self.now = now
         self.cycle += 1
         self._sample_usage()
-        while self._held_back and self._held_back[0][0] <= now:
-            _, key = heapq.heappop(self._held_back)
-            workload = self.workloads.get(key)
-            if workload is not None and workload.queue in self._lines and self._lines[workload.queue].is_parked(key):
-                self._lines[workload.queue].add(workload, now)
+        self.room.call_due(now)
 
     def heads(self) -> Iterator[tuple[QuotaNode, Workload]]:
         """The first workload of every queue that takes part."""
-        for name in self._lines:
-            head = self.line(name).head()
-            node = self.tree.nodes[name]
-            if head is not None and not node.queue.inactive_because and node.queue.stop is Stop.NONE:
-                yield node, head
+        return self.room.heads(self.now)
 
     def progress_of(self, workload: Workload, queue: QuotaNode) -> ScanProgress | None:
         """Where the workload's flavor search goes on, unless it has to start over."""
@@ -224,17 +191,7 @@ class EngineState:
             self.preemptors.add(key)
         else:
             self.preemptors.discard(key)
-        if decision.queue not in self._lines:
-            return
-        line = self.line(decision.queue)
-        workload = line.get(key)
-        root = self.tree.nodes[decision.queue].root.name
-        was_flushed = self._flushes.get(root, NO_FLUSH).cycle >= self.cycle
-        stays = stays_in_line(line.order, decision.why, decision.progress, was_flushed=was_flushed)
-        if stays and workload is not None and not is_backing_off(workload, self.now):
-            line.keep(key, decision.why)
-        else:
-            line.park(key, decision.why, parks_alike=self.settings.parks_alike)
+        self.room.put_back(decision, self.cycle, self.now, parks_alike=self.settings.parks_alike)
 
     def repeated_preemptor(self, workload: Workload) -> tuple[str, int] | None:
         """Who has preempted a workload too often already, holds quota, and is unchanged since."""
@@ -246,10 +203,6 @@ class EngineState:
         return None
 
     # Bookkeeping.
-
-    def _new_line(self, node: QuotaNode) -> Line:
-        takes_turns = self.history is not None and node.queue.is_usage_ordered
-        return Line(node.queue.order, self.history.used_by if takes_turns and self.history is not None else None)
 
     def _follow_history(self, workload: Workload) -> None:
         """Keep what is remembered of a workload in step with what it has become."""
@@ -283,7 +236,7 @@ class EngineState:
             and not workload.is_finished
             and not workload.is_split
             and not is_held_back
-            and workload.queue in self._lines
+            and workload.queue in self.room
             and workload.submit_queue not in self._stopped_submits
         )
 
@@ -310,15 +263,10 @@ class EngineState:
         self.generations[root] = self.generations.get(root, 0) + 1
         self.flush(root)
 
-    def _join_line(self, workload: Workload) -> None:
-        self.line(workload.queue).add(workload, self.now)
-        if workload.held_until is not None and workload.held_until > self.now:
-            heapq.heappush(self._held_back, (workload.held_until, workload.key))
-
     def _leave_line(self, key: str) -> None:
         before = self.workloads.get(key)
-        if before is not None and before.queue in self._lines:
-            self._lines[before.queue].remove(key)
+        if before is not None:
+            self.room.remove(before)
 
     def admits(self, queue: QuotaNode, workload: Workload) -> bool:
         """Whether a queue takes workloads of the workload's namespace."""
