@@ -1,0 +1,85 @@
+"""Print every figure with its bound: `python -m bench [NAME…]`. What they mean and how they came out: RESULTS.md."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured number and what it has to be."""
+
+    name: str
+    measure: Callable[[], float]
+    unit: str
+    bound: float
+    is_least: bool = False  # the number must be at least the bound; else at most
+
+    def holds(self, value: float) -> bool:
+        return value >= self.bound if self.is_least else value <= self.bound
+
+
+def _admissions_per_cpu_second() -> float:
+    from bench.admission import run_to_the_end
+
+    return run_to_the_end(cohorts=10, per_cohort=100).rate
+
+
+def _waiting_ratio() -> float:
+    from bench.steady import cost_per_admission_s
+
+    small = min(cost_per_admission_s(1_000) for _ in range(3))
+    large = min(cost_per_admission_s(100_000) for _ in range(3))
+    return large / small
+
+
+def _idle_cycle_ms() -> float:
+    from bench.steady import idle_cycle_s
+
+    return idle_cycle_s() * 1e3
+
+
+def _waiting_bytes() -> float:
+    from bench.steady import bytes_per_waiting
+
+    return bytes_per_waiting()
+
+
+FIGURES = (
+    Figure("admissions", _admissions_per_cpu_second, "per CPU-second, 50,000 in 1,000 queues", 5_000, is_least=True),
+    Figure("waiting-ratio", _waiting_ratio, "cost of an admission at 100,000 waiting to that at 1,000", 1.3),
+    Figure("idle-cycle", _idle_cycle_ms, "ms, a cycle in which nothing changed", 1.0),
+    Figure("waiting-bytes", _waiting_bytes, "bytes a waiting workload", 3 * 1024),
+)
+
+
+def main(names: list[str]) -> int:
+    unknown = set(names) - {figure.name for figure in FIGURES}
+    if unknown:
+        print(f"no such figures: {', '.join(sorted(unknown))}; known: {', '.join(f.name for f in FIGURES)}")
+        return 2
+    print(f"commit {_commit()}, {os.cpu_count()} cores, Python {platform.python_version()}, {platform.machine()}")
+    does_hold = True
+    for figure in FIGURES:
+        if names and figure.name not in names:
+            continue
+        value = figure.measure()
+        does_hold = does_hold and figure.holds(value)
+        sign = "at least" if figure.is_least else "at most"
+        verdict = "holds" if figure.holds(value) else "DOES NOT HOLD"
+        print(f"{figure.name}: {value:,.3f} {figure.unit}; {sign} {figure.bound:,g}: {verdict}", flush=True)
+    return 0 if does_hold else 1
+
+
+def _commit() -> str:
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
