@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from muster.app.collector import settle_collector
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -63,6 +65,7 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"no such figures: {', '.join(sorted(unknown))}; known: {', '.join(f.name for f in FIGURES)}")
         return 2
+    settle_collector()  # as every long-lived command does
     print(f"commit {_commit()}, {os.cpu_count()} cores, Python {platform.python_version()}, {platform.machine()}")
     does_hold = True
     for figure in FIGURES:

@@ -7,7 +7,7 @@ making a frozen dataclass takes three times as long. Nobody changes them all the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -102,14 +102,15 @@ class PodSetChoice:
     attempts: tuple[Attempt, ...]
     reasons: tuple[Reason, ...]
     refusal: Code | None = None
+    outcome: Outcome = field(init=False)
 
-    @property
-    def outcome(self) -> Outcome:
+    def __post_init__(self) -> None:
         if self.refusal is None and not self.reasons:
-            return Outcome.FIT
-        if not self.flavors:
-            return Outcome.NO_FIT
-        return min(outcome_of(choice.mode) for choice in self.flavors.values())
+            self.outcome = Outcome.FIT
+        elif not self.flavors:
+            self.outcome = Outcome.NO_FIT
+        else:
+            self.outcome = min(outcome_of(choice.mode) for choice in self.flavors.values())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -120,11 +121,11 @@ class Assignment:
     usage: Mapping[FlavorResource, int]
     level: int  # how far up it borrows, over all resources
     is_deferred: bool = False
+    outcome: Outcome = field(init=False)
 
-    @property
-    def outcome(self) -> Outcome:
+    def __post_init__(self) -> None:
         found = min((pod_set.outcome for pod_set in self.pod_sets), default=Outcome.NO_FIT)
-        return Outcome.DEFERRED_FIT if self.is_deferred and found is Outcome.FIT else found
+        self.outcome = Outcome.DEFERRED_FIT if self.is_deferred and found is Outcome.FIT else found
 
     @property
     def refusal(self) -> Code | None:

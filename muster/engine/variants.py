@@ -11,20 +11,18 @@ from muster.model.workload import Workload
 
 def better_variant(cycle: Cycle, entry: Entry) -> Holder | None:
     """A running sibling in a better flavor: there is nothing left to gain."""
-    own = _position(entry.queue, entry.workload)
-    return next(
-        (sibling for sibling in _siblings(cycle, entry) if _position(entry.queue, sibling.workload) < own), None
-    )
+    siblings = _siblings(cycle, entry)
+    own = _position(entry.queue, entry.workload) if siblings else 0
+    return next((sibling for sibling in siblings if _position(entry.queue, sibling.workload) < own), None)
 
 
 def worse_variant(cycle: Cycle, entry: Entry) -> Holder | None:
     """A running sibling in a worse flavor, which makes way unless the queue does not want moves to this flavor."""
-    own, last = _position(entry.queue, entry.workload), _last_acceptable(entry.queue)
-    if own > last:
+    siblings = _siblings(cycle, entry)
+    own = _position(entry.queue, entry.workload) if siblings else 0
+    if not siblings or own > _last_acceptable(entry.queue):
         return None
-    return next(
-        (sibling for sibling in _siblings(cycle, entry) if _position(entry.queue, sibling.workload) > own), None
-    )
+    return next((sibling for sibling in siblings if _position(entry.queue, sibling.workload) > own), None)
 
 
 def _siblings(cycle: Cycle, entry: Entry) -> list[Holder]:

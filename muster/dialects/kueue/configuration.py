@@ -22,7 +22,7 @@ from muster.dialects.kueue.transformations import RequestRules, Transformation
 from muster.dialects.kueue.warning import ObjectWarning
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields, shown
-from muster.model.labels import EVERYTHING, Operator, Requirement, Selector, read_selector
+from muster.model.labels import Operator, Requirement, Selector, read_selector
 from muster.model.resources import amount_of
 
 GROUP = "config.kueue.x-k8s.io"
@@ -31,12 +31,24 @@ NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 FINAL_SHARE = "LessThanOrEqualToFinalShare"
 INITIAL_SHARE = "LessThanInitialShare"
 INCREMENTAL_DISPATCHER = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
-BLOCK_UNDECLARED = "BlockUndeclared"
 IGNORE_UNDECLARED = "IgnoreUndeclared"
 DEFAULT_STEP_SIZE = 3
 _TYPED = frozenset(
-    """apiVersion kind namespace manageJobsWithoutQueueName managedJobsNamespaceSelector waitForPodsReady integrations
-    multiKueue fairSharing admissionFairSharing resources featureGates objectRetentionPolicies""".split()
+    {
+        "apiVersion",
+        "kind",
+        "namespace",
+        "manageJobsWithoutQueueName",
+        "managedJobsNamespaceSelector",
+        "waitForPodsReady",
+        "integrations",
+        "multiKueue",
+        "fairSharing",
+        "admissionFairSharing",
+        "resources",
+        "featureGates",
+        "objectRetentionPolicies",
+    }
 )
 
 
@@ -118,21 +130,21 @@ class RetentionPolicies:
 class KueueConfiguration:
     """Kueue's Configuration after defaulting."""
 
-    version: str = HUB
-    namespace: str = DEFAULT_NAMESPACE
-    manages_jobs_without_queue: bool = False
-    managed_namespaces: Selector = EVERYTHING
-    wait_for_pods_ready: WaitForPodsReady | None = None  # None: off
-    fair_sharing_strategies: tuple[str, ...] | None = None  # None: queues do not share by weight
-    admission_fair_sharing: AdmissionFairSharing | None = None  # None: off
-    ignores_undeclared: bool = False  # a resource that no group covers does not hold a workload back
-    request_rules: RequestRules = field(default_factory=RequestRules)
-    device_class_mappings: tuple[DeviceClassMapping, ...] = ()
-    integrations: Integrations = field(default_factory=Integrations)
-    multikueue: MultiKueueSettings = field(default_factory=MultiKueueSettings)
-    feature_gates: FeatureGates = field(default_factory=FeatureGates)
-    retention: RetentionPolicies = field(default_factory=RetentionPolicies)
-    rest: Mapping[str, Any] = field(default_factory=dict)
+    version: str  # that it was written in
+    namespace: str
+    manages_jobs_without_queue: bool
+    managed_namespaces: Selector
+    wait_for_pods_ready: WaitForPodsReady | None  # None: off
+    fair_sharing_strategies: tuple[str, ...] | None  # None: queues do not share by weight
+    admission_fair_sharing: AdmissionFairSharing | None  # None: off
+    ignores_undeclared: bool  # a resource that no group covers does not hold a workload back
+    request_rules: RequestRules
+    device_class_mappings: tuple[DeviceClassMapping, ...]
+    integrations: Integrations
+    multikueue: MultiKueueSettings
+    feature_gates: FeatureGates
+    retention: RetentionPolicies
+    rest: Mapping[str, Any]  # what has no part in decisions, by its name in the file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +169,11 @@ def read_configuration(document: Mapping[str, Any]) -> tuple[KueueConfiguration,
     return _read(document, version)
 
 
+def default_configuration() -> KueueConfiguration:
+    """What holds when no file is given."""
+    return _read({}, HUB)[0]
+
+
 def read_configuration_fragment(document: Mapping[str, Any]) -> tuple[KueueConfiguration, Notes]:
     """Part of a Configuration, without apiVersion and kind; it is the older version if only that has its fields."""
     fields = Fields.of(document)
@@ -172,7 +189,7 @@ def read_configuration_fragment(document: Mapping[str, Any]) -> tuple[KueueConfi
 
 def read_extra_settings(document: Mapping[str, Any] | None, path: str = "kueue") -> ExtraSettings:
     """Muster's own settings for Kueue's objects; unknown ones are refused."""
-    values = without_nulls(document or {})
+    values = {} if document is None else without_nulls(document)
     shape = Struct(fields={"strictValidation": Flag()})
     _raise_any((*shape_problems(shape, values, path), *unknown_fields(shape, values, path)))
     return ExtraSettings(strict_validation=Fields(values, path).flag("strictValidation"))
@@ -294,7 +311,9 @@ def _wait_for_pods_ready(fields: Fields, version: str, gates: FeatureGates) -> W
     requeuing = block.child("requeuingStrategy")
     timeout = _seconds(block, "timeout")
     # The older version never gave recovery a limit of its own.
-    recovery = _seconds_or_none(block, "recoveryTimeout") if version == OLDER or block.has("recoveryTimeout") else timeout
+    recovery = (
+        _seconds_or_none(block, "recoveryTimeout") if version == OLDER or block.has("recoveryTimeout") else timeout
+    )
     return WaitForPodsReady(
         timeout_s=timeout,
         blocks_admission=block.flag("blockAdmission"),

@@ -84,9 +84,7 @@ def _wait_for_pods_ready(version: str) -> Struct:
         "requeuingStrategy": _REQUEUING,
     }
     if version == HUB:
-        return Struct(
-            fields=parts, defaults={"timeout": "30m", "blockAdmission": False, "requeuingStrategy": {}}
-        )
+        return Struct(fields=parts, defaults={"timeout": "30m", "blockAdmission": False, "requeuingStrategy": {}})
     return Struct(
         fields={**parts, "enable": Flag()},
         defaults={"enable": False, "timeout": "5m", "blockAdmission": True, "requeuingStrategy": {}},
@@ -151,24 +149,17 @@ def _configuration(version: str) -> Struct:
         "namespace": Text(),
         "manageJobsWithoutQueueName": Flag(),
         "managedJobsNamespaceSelector": LABEL_SELECTOR,
-        "webhook": Struct(
-            fields={"port": Whole(), "host": Text(), "certDir": Text()},
-            defaults={"port": 9443, "certDir": "/tmp/k8s-webhook-server/serving-certs"},
-        ),
+        "webhook": Struct(fields={"port": Whole(), "host": Text(), "certDir": Text()}, defaults={"port": 9443}),
         "leaderElection": _LEADER_ELECTION,
         "metrics": _metrics(version),
-        "health": fields(
-            "healthProbeBindAddress=:8081 readinessEndpointName=readyz livenessEndpointName=healthz"
-        ),
+        "health": fields("healthProbeBindAddress=:8081 readinessEndpointName=readyz livenessEndpointName=healthz"),
         "pprofBindAddress": Text(),
         "controller": Struct(
             fields={"groupKindConcurrency": MapOf(item=Whole(is_long=True)), "cacheSyncTimeout": Whole(is_long=True)}
         ),
         "tls": fields("minVersion", cipherSuites=_TEXTS, curvePreferences=ListOf(item=Whole())),
         "internalCertManagement": fields("enable:bool=true webhookServiceName webhookSecretName"),
-        "clientConnection": Struct(
-            fields={"qps": Number(), "burst": Whole()}, defaults={"qps": 300, "burst": 500}
-        ),
+        "clientConnection": Struct(fields={"qps": Number(), "burst": Whole()}, defaults={"qps": 300, "burst": 500}),
         "waitForPodsReady": _wait_for_pods_ready(version),
         "integrations": _integrations(version),
         "multiKueue": _multikueue(version),

@@ -28,10 +28,3 @@ def identity_of(obj: Mapping[str, Any]) -> tuple[Kind, str]:
 def api_version(version: str) -> str:
     """The `apiVersion` of Kueue's kinds in a version."""
     return f"{GROUP}/{version}"
-
-
-def display_name(obj: Mapping[str, Any]) -> str:
-    """namespace/name, or the name alone, for messages."""
-    metadata = Fields.of(obj).child("metadata")
-    name = metadata.text("name") or metadata.text("generateName")
-    return f"{metadata.text('namespace')}/{name}" if metadata.text("namespace") else name

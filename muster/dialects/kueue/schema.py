@@ -40,7 +40,6 @@ class Whole:
     least: int | None = None
     most: int | None = None
     is_long: bool = False  # 64 bits instead of 32
-    has_width: bool = True  # whether the schema names the width
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,9 @@ class Struct:
     is_atomic: bool = False
 
 
-Schema: TypeAlias = Text | Whole | Flag | Number | Amount | Moment | Duration | IntOrText | Anything | ListOf | MapOf | Struct
+Schema: TypeAlias = (
+    Text | Whole | Flag | Number | Amount | Moment | Duration | IntOrText | Anything | ListOf | MapOf | Struct
+)
 
 
 def shape_problems(schema: Schema, value: Any, path: str) -> Iterator[InvalidObject]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from muster.dialects.kueue.kinds_workload import DOMAINS_MOST
 from muster.model.errors import InvalidObject
-from muster.model.fields import INT32_MAX, Fields
+from muster.model.fields import Fields
 
 EXPANDED_MOST = 200_000  # domains of one assignment; the largest clusters have a tenth of that in nodes
 
@@ -91,8 +91,8 @@ def _pod_counts(counts: Fields, count: int) -> Iterator[int]:
     items = counts.items("individual")
     if len(items) != count:
         raise counts.error("individual", f"has {len(items)} items", f"give one for each of the {count} domains")
-    single = (Fields({"": item}, f"{counts.at('individual')}[{index}]") for index, item in enumerate(items))
-    return iter([item.integer("", least=1, most=INT32_MAX) for item in single])
+    named = Fields({f"individual[{index}]": item for index, item in enumerate(items)}, counts.path)
+    return iter([named.integer(name, 0, least=1) for name in named.values])
 
 
 def _slice(domains: Sequence[AssignedDomain]) -> dict[str, Any]:

@@ -1,0 +1,145 @@
+"""Whether one of Kueue's objects may be created, or may replace another: everything wrong with it, and what is odd.
+
+The embedded server and the webhook ask `problems_of` for every write; `muster lint` asks it for files. The order is
+Kubernetes': first the shape, and only where that is right the rules between fields. Unknown fields are apart
+(`unknown_fields_of`), because how much they matter is for each request to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from muster.dialects.kueue.forgiving import forgive
+from muster.dialects.kueue.gates import DEFAULT_GATES, FeatureGates
+from muster.dialects.kueue.identity import identity_of
+from muster.dialects.kueue.kinds import Kind
+from muster.dialects.kueue.plain import without_nulls
+from muster.dialects.kueue.rules import Problems, Rule, Subject
+from muster.dialects.kueue.schema import shape_problems, unknown_fields, with_defaults
+from muster.dialects.kueue.validate_metadata import METADATA, metadata_problems
+from muster.dialects.kueue.validate_others import (
+    ADMISSION_CHECK_RULES,
+    MULTIKUEUE_CLUSTER_RULES,
+    MULTIKUEUE_CONFIG_RULES,
+    RESOURCE_FLAVOR_RULES,
+    TOPOLOGY_RULES,
+    kubeconfig_path_problem,
+)
+from muster.dialects.kueue.validate_queues import CLUSTER_QUEUE_RULES, COHORT_RULES, LOCAL_QUEUE_RULES
+from muster.dialects.kueue.validate_updates import WORKLOAD_UPDATE_RULES
+from muster.dialects.kueue.validate_workload import WORKLOAD_RULES
+from muster.dialects.kueue.versions import to_version
+from muster.dialects.kueue.warning import ObjectWarning
+from muster.model.errors import InvalidObject, InvalidObjects
+from muster.model.fields import Fields
+
+Errors = tuple[InvalidObject, ...]
+Warnings = tuple[ObjectWarning, ...]
+
+_RULES: Mapping[str, tuple[Rule, ...]] = {
+    "AdmissionCheck": ADMISSION_CHECK_RULES,
+    "ClusterQueue": CLUSTER_QUEUE_RULES,
+    "Cohort": COHORT_RULES,
+    "LocalQueue": LOCAL_QUEUE_RULES,
+    "MultiKueueCluster": MULTIKUEUE_CLUSTER_RULES,
+    "MultiKueueConfig": MULTIKUEUE_CONFIG_RULES,
+    "ResourceFlavor": RESOURCE_FLAVOR_RULES,
+    "Topology": TOPOLOGY_RULES,
+    "Workload": (*WORKLOAD_RULES, *WORKLOAD_UPDATE_RULES),
+}
+
+
+def problems_of(
+    obj: Mapping[str, Any],
+    *,
+    old: Mapping[str, Any] | None = None,
+    gates: FeatureGates = DEFAULT_GATES,
+    strict: bool = False,
+) -> tuple[Errors, Warnings]:
+    """All errors and warnings of an object; `old` is what it replaces, in either version. Nothing is raised."""
+    try:
+        kind, version = identity_of(obj)
+    except InvalidObject as problem:
+        return (problem,), ()
+    plain: dict[str, Any] = without_nulls(obj)
+    read_as, warnings = forgive(plain)
+    if strict:
+        # Kueue says nothing of a queue that admits nobody, and neither refuses it; the rest it refuses.
+        read_as, warnings = plain, tuple(w for w in warnings if w.path == "spec.namespaceSelector")
+    filled = Fields.of(with_defaults(kind.shapes[version], read_as))
+    errors = (*_replicas(plain, kind, strict=strict), *metadata_problems(filled, kind))
+    errors += tuple(shape_problems(kind.shapes[version], filled.values, ""))
+    if errors:
+        return errors, warnings
+    subject = Subject(obj=filled, old=_replaced(old, kind, version), version=version, gates=gates, is_strict=strict)
+    return tuple(_broken_rules(subject, kind)), (*warnings, *_oddities(subject, kind))
+
+
+def check(
+    obj: Mapping[str, Any],
+    *,
+    old: Mapping[str, Any] | None = None,
+    gates: FeatureGates = DEFAULT_GATES,
+    strict: bool = False,
+) -> Warnings:
+    """The warnings of an object that may be written; raises `InvalidObjects` for one that may not."""
+    errors, warnings = problems_of(obj, old=old, gates=gates, strict=strict)
+    if errors:
+        raise InvalidObjects(errors)
+    return warnings
+
+
+def unknown_fields_of(obj: Mapping[str, Any], *, strict: bool = False) -> Errors:
+    """The fields that the object's version does not have, each with the name that comes nearest."""
+    try:
+        kind, version = identity_of(obj)
+    except InvalidObject:
+        return ()
+    plain: dict[str, Any] = without_nulls(obj)
+    read_as = plain if strict else forgive(plain)[0]
+    shape = kind.shapes[version]
+    return (
+        *unknown_fields(METADATA, read_as.get("metadata"), "metadata"),
+        *unknown_fields(shape, read_as, ""),
+    )
+
+
+def _replicas(plain: Mapping[str, Any], kind: Kind, *, strict: bool) -> Iterator[InvalidObject]:
+    """Kueue has no such field; where meanings are not guessed it is named, for else one pod would run silently."""
+    if strict and kind.name == "Workload":
+        for warning in forgive(plain)[1]:
+            yield InvalidObject(warning.path, "is not a known field", "did you mean count?")
+
+
+def _replaced(old: Mapping[str, Any] | None, kind: Kind, version: str) -> Fields | None:
+    """The object being replaced in the version of its successor; one that cannot be read holds nothing up."""
+    if old is None:
+        return None
+    try:
+        converted = to_version(forgive(without_nulls(old))[0], version)
+    except InvalidObject:
+        return None
+    filled = with_defaults(kind.shapes[version], converted)
+    is_sound = next(shape_problems(kind.shapes[version], filled, ""), None) is None
+    return Fields.of(filled) if is_sound else None
+
+
+def _broken_rules(subject: Subject, kind: Kind) -> Problems:
+    for rule in _RULES.get(kind.name, ()):
+        try:
+            yield from rule(subject)
+        except InvalidObject as problem:
+            yield problem
+
+
+def _oddities(subject: Subject, kind: Kind) -> Iterator[ObjectWarning]:
+    metadata = subject.obj.child("metadata")
+    if not kind.is_namespaced and metadata.text("namespace"):
+        yield ObjectWarning("metadata.namespace", f"has no effect: a {kind.name} has no namespace", "take it out")
+    if kind.name == "MultiKueueCluster" and subject.gates.is_on("MultiKueueKubeConfigPathValidation"):
+        source = subject.spec.child("clusterSource") if subject.is_hub else subject.spec
+        config = source.child("kubeConfig")
+        problem = kubeconfig_path_problem(config.text("location")) if config.text("locationType") == "Path" else ""
+        if problem:
+            yield ObjectWarning(config.at("location"), f"{problem}: the cluster stays inactive", "move the file there")
