@@ -14,6 +14,7 @@ from typing import NamedTuple
 from muster.model.queue import FlavorRules
 from muster.model.reason import Code, Reason
 from muster.model.resources import FlavorResource
+from muster.model.topology import TopologyAssignment
 from muster.model.workload import Admission, PodSetAdmission
 
 
@@ -102,6 +103,8 @@ class PodSetChoice:
     attempts: tuple[Attempt, ...]
     reasons: tuple[Reason, ...]
     refusal: Code | None = None
+    place: TopologyAssignment | None = None
+    is_delayed: bool = False  # its place is decided when the checks are ready
     outcome: Outcome = field(init=False)
 
     def __post_init__(self) -> None:
@@ -160,4 +163,6 @@ def _given(pod_set: PodSetChoice) -> PodSetAdmission:
         flavors={resource: choice.flavor for resource, choice in pod_set.flavors.items()},
         # What no flavor pays for is not counted: the queue covers it not.
         usage={resource: amount for resource, amount in pod_set.requests.items() if resource in pod_set.flavors},
+        place=pod_set.place,
+        is_delayed=pod_set.is_delayed,
     )

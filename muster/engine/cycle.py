@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from muster.engine.assignment import Assignment, Mode, Standing
 from muster.engine.fair_victims import find_fair_victims
 from muster.engine.quota import fits, lowest_fitting_height
+from muster.engine.placing import Placing
 from muster.engine.state import EngineState
+from muster.engine.topology import PlacedUse
 from muster.engine.tree import QuotaNode
 from muster.engine.victims import Preemptor, Victim, VictimSearch
 from muster.model.plan import Decision, Plan
 from muster.model.reason import Verdict
 from muster.model.resources import Amounts, FlavorResource
 from muster.model.workload import Workload
+
+
+class Need(NamedTuple):
+    """What a workload takes: quota, and places of nodes."""
+
+    amounts: Amounts
+    places: list[PlacedUse]
 
 
 class Cycle:
@@ -53,10 +63,22 @@ class Cycle:
             steps=self.search.steps,
         )
 
+    def placing_for(self, workload: Workload, queue: QuotaNode) -> Placing | None:
+        """Where the workload's pods could go; nothing to ask where no flavor has a topology."""
+        topologies = self.state.topologies
+        if topologies is None:
+            return None
+        return Placing(workload=workload, queue=queue, flavors=self.state.flavors, topologies=topologies)
+
     def victims_for(self, workload: Workload, queue: QuotaNode, assignment: Assignment) -> list[Victim]:
         """Who has to leave for an assignment."""
+        placing = self.placing_for(workload, queue)
         preemptor = Preemptor(
-            workload=workload, queue=queue, requests=assignment.usage, contested=assignment.contested()
+            workload=workload,
+            queue=queue,
+            requests=assignment.usage,
+            contested=assignment.contested(),
+            has_place=(lambda: placing.has_place(assignment)) if placing is not None else None,
         )
         return self._find_victims(preemptor)
 
@@ -85,16 +107,23 @@ class Cycle:
         for victim in victims:
             holder = victim.holder
             if not self.ledger.is_gone(holder.workload.key):
-                self.ledger.take_out(holder.workload.key, holder.queue, holder.usage)
+                self.ledger.take_out(holder.workload.key, holder.queue, holder.usage, holder.places)
 
-    def fits_without(self, queue: QuotaNode, usage: Amounts, leavers: Iterable[Victim]) -> bool:
-        """Whether a queue could use that much once all who were told to go, and these, are gone."""
+    def fits_without(self, queue: QuotaNode, need: Need, leavers: Iterable[Victim]) -> tuple[bool, bool]:
+        """Whether quota, and places, suffice once all who were told to go, and these, are gone."""
         mark = self.ledger.checkpoint()
         self.take_out(self.leaving.values())
         self.take_out(leavers)
-        does_fit = fits(queue, usage)
+        has_quota = fits(queue, need.amounts)
+        topologies = self.state.topologies
+        has_places = topologies is None or not need.places or topologies.has_room(need.places)
         self.ledger.rollback(mark)
-        return does_fit
+        return has_quota, has_places
+
+    def need_of(self, workload: Workload, queue: QuotaNode, assignment: Assignment) -> Need:
+        """All that an assignment takes."""
+        placing = self.placing_for(workload, queue)
+        return Need(assignment.usage, placing.uses(assignment) if placing is not None else [])
 
     def _may_preempt_now(self, queue: QuotaNode) -> bool:
         """A queue that preempted a moment ago may have to wait, where the setting says so."""

@@ -21,6 +21,7 @@ from muster.engine.assignment import (
     is_preferred,
 )
 from muster.engine.flavor_fit import FlavorFit, Oracle, mismatch
+from muster.engine.placing import Placing
 from muster.engine.tree import QuotaNode
 from muster.model.flavor import Flavor
 from muster.model.plan import ScanProgress
@@ -48,7 +49,8 @@ class SearchCache:
 
     def __init__(self) -> None:
         self.groups: dict[tuple[str, str], list[list[_Member]]] = {}
-        self.refusals: dict[tuple[str, str, int, str], Reason | None] = {}  # by queue, kind, pod set and flavor
+        # By queue, kind, pod set, flavor and the resource that names the group.
+        self.refusals: dict[tuple[str, str, int, str, str], Reason | None] = {}
 
     def make_room(self) -> None:
         """Forget everything when there is too much of it: kinds come and go, and nobody says when one is gone."""
@@ -80,6 +82,7 @@ class FlavorSearch:
     older_slice: Mapping[str, PodSetAdmission] = field(default_factory=dict)  # what it takes over, by pod set
     only: tuple[Mapping[str, str], ...] | None = None  # by pod set and resource, when a search is repeated
     cache: SearchCache = field(default_factory=SearchCache)
+    placing: Placing | None = None  # where flavors have topologies
 
     def assign(self, counts: Sequence[int] | None = None) -> Assignment:
         """The best flavors for the workload, or for a smaller one with these counts."""
@@ -88,15 +91,29 @@ class FlavorSearch:
         for members in self._grouped(counts):
             found = self._assign_group(members, usage)
             for member in members:
-                pod_set = _choice_of(member, found)
+                pod_set = _choice_of(member, self._own_choices(member, found), found)
                 chosen.append(pod_set)
                 for resource, choice in pod_set.flavors.items():
                     key = (choice.flavor, resource)
-                    usage[key] = usage.get(key, 0) + pod_set.requests[resource] - self._taken_over(pod_set, resource)
+                    more = pod_set.requests.get(resource, 0) - self._taken_over(pod_set, resource)
+                    usage[key] = usage.get(key, 0) + more
             if found.refusal is not None:
                 break
         levels = [choice.level for pod_set in chosen for choice in pod_set.flavors.values()]
-        return Assignment(pod_sets=tuple(chosen), usage=usage, level=max(levels, default=0))
+        assignment = Assignment(pod_sets=tuple(chosen), usage=usage, level=max(levels, default=0))
+        return self.placing.placed(assignment) if self.placing is not None else assignment
+
+    def _own_choices(self, member: _Member, found: _Found) -> dict[str, FlavorChoice]:
+        """The flavors of a pod set's own requests; a leader that requests nothing goes where its group goes."""
+        own = {resource: choice for resource, choice in found.choices.items() if resource in member.requests}
+        topology = member.pod_set.topology
+        if own or topology is None or not topology.group or not self.settings.topology:
+            return own
+        return {
+            resource: choice
+            for resource, choice in found.choices.items()
+            if choice.flavor in self.flavors and self.flavors[choice.flavor].topology
+        }
 
     def _taken_over(self, pod_set: PodSetChoice, resource: str) -> int:
         """What the older slice holds of a resource already: the new one is charged for what comes on top."""
@@ -227,13 +244,16 @@ class FlavorSearch:
         if self.only is not None and not self._is_repeatable(name, members, requests):
             return because(Code.FLAVOR_NOT_ALLOWED, flavor=name)
         for member in members:
-            refusal = self._member_refusal(name, member)
+            # A member that asks for nothing of this group does not mind which flavor pays for the others.
+            if len(members) > 1 and member.requests.keys().isdisjoint(requests):
+                continue
+            refusal = self._member_refusal(name, member, requests)
             if refusal is not None:
                 return refusal
         return None
 
-    def _member_refusal(self, name: str, member: _Member) -> Reason | None:
-        kind = (self.queue.name, self.workload.kind_key, member.index, name)
+    def _member_refusal(self, name: str, member: _Member, requests: Mapping[str, int]) -> Reason | None:
+        kind = (self.queue.name, self.workload.kind_key, member.index, name, min(requests))
         if kind in self.cache.refusals:
             return self.cache.refusals[kind]
         flavor = self.flavors.get(name)
@@ -243,16 +263,21 @@ class FlavorSearch:
         elif self.settings.concurrent_admission and allowed is not None and name not in allowed:
             refusal = because(Code.FLAVOR_NOT_ALLOWED, flavor=name)
         else:
-            refusal = mismatch(flavor, member.pod_set) or self._topology_mismatch(flavor, member)
+            refusal = mismatch(flavor, member.pod_set) or self._topology_mismatch(flavor, member, requests)
         if self.workload.kind_key:
             self.cache.refusals[kind] = refusal
         return refusal
 
-    def _topology_mismatch(self, flavor: Flavor, member: _Member) -> Reason | None:
-        """Pods that ask for a topology need a flavor that has it; a flavor with one takes only pods that ask."""
+    def _topology_mismatch(self, flavor: Flavor, member: _Member, requests: Mapping[str, int]) -> Reason | None:
+        """Pods that ask for a topology need a flavor that has it; a flavor with one takes only pods that ask.
+
+        A flavor that pays only for what quota counts beside the pods' own requests needs no topology.
+        """
         if not self.settings.topology:
             return None
         request = member.pod_set.topology
+        if not flavor.topology and requests.keys().isdisjoint(member.pod_set.shape.requests):
+            return None
         if request is not None and request.is_asked:
             levels = [request.required or request.preferred, request.slice_level, *(name for name, _ in request.layers)]
             is_served = flavor.topology and all(not level or level in flavor.topology_levels for level in levels)
@@ -286,12 +311,12 @@ def _merged(results: list[_Found]) -> _Found:
     return total
 
 
-def _choice_of(member: _Member, found: _Found) -> PodSetChoice:
+def _choice_of(member: _Member, flavors: Mapping[str, FlavorChoice], found: _Found) -> PodSetChoice:
     return PodSetChoice(
         name=member.pod_set.name,
         count=member.count,
         requests=member.requests,
-        flavors={resource: choice for resource, choice in found.choices.items() if resource in member.requests},
+        flavors=flavors,
         attempts=tuple(found.attempts),
         reasons=tuple(found.reasons),
         refusal=found.refusal,

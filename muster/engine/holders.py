@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from muster.engine.topology import PlacedUse
 from muster.engine.tree import QuotaNode
 from muster.model.resources import FlavorResource
 from muster.model.workload import Admission, PodSetAdmission, Workload
@@ -18,36 +19,53 @@ class Holder:
     queue: QuotaNode
     usage: Mapping[FlavorResource, int]
     flavored: frozenset[FlavorResource]  # the resources that were given a flavor, zero amounts included
+    places: tuple[PlacedUse, ...] = ()
 
     def uses_any(self, keys: Iterable[FlavorResource]) -> bool:
         return not self.flavored.isdisjoint(keys)
 
     def is_same_charge(self, other: Holder) -> bool:
         """Whether both are the same charge to the same queue."""
-        return self.queue is other.queue and self.usage == other.usage and self.flavored == other.flavored
+        return (
+            self.queue is other.queue
+            and self.usage == other.usage
+            and self.flavored == other.flavored
+            and self.places == other.places
+        )
 
 
-def holder_of(workload: Workload, queue: QuotaNode, *, releases_finished_pods: bool) -> Holder:
+def holder_of(
+    workload: Workload, queue: QuotaNode, *, releases_finished_pods: bool, topology_flavors: Container[str] = ()
+) -> Holder:
     """The quota that an admitted workload holds now: finished pods may have given theirs back."""
     assert workload.admission is not None, f"{workload.key} holds no quota"
     usage = usage_of(workload, workload.admission, releases_finished_pods=releases_finished_pods)
     flavored = frozenset(
         (flavor, resource) for given in workload.admission.pod_sets for resource, flavor in given.flavors.items()
     )
-    return Holder(workload, queue, usage, flavored)
+    return Holder(workload, queue, usage, flavored, tuple(places_of(workload, workload.admission, topology_flavors)))
+
+
+def places_of(workload: Workload, admission: Admission, topology_flavors: Container[str]) -> Iterator[PlacedUse]:
+    """The places that an admission holds; what a pod needs of a node is what its spec says, whatever quota counts."""
+    pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
+    for given in admission.pod_sets:
+        flavor = next((name for _, name in sorted(given.flavors.items()) if name in topology_flavors), "")
+        if given.place is not None and flavor and given.name in pod_sets:
+            yield PlacedUse(flavor, given.place, pod_sets[given.name].shape.requests)
 
 
 def usage_of(workload: Workload, admission: Admission, *, releases_finished_pods: bool) -> dict[FlavorResource, int]:
-    """What an admission uses, less the share of pods that have finished."""
-    finished = {pod_set.name: pod_set for pod_set in workload.pod_sets if pod_set.finished_pods}
-    if not finished or not releases_finished_pods:
+    """What an admission uses, less the share of pods that have finished or are not wanted any more."""
+    left = {
+        pod_set.name: pod_set.count_left if releases_finished_pods else pod_set.count for pod_set in workload.pod_sets
+    }
+    if all(left.get(given.name, given.count) >= given.count for given in admission.pod_sets):
         return admission.usage()
-    pod_sets = []
-    for given in admission.pod_sets:
-        pod_set = finished.get(given.name)
-        left = min(given.count, pod_set.count_left) if pod_set is not None else given.count
-        pod_sets.append(_scaled(given, left))
-    return Admission(queue=admission.queue, pod_sets=tuple(pod_sets)).usage()
+    pod_sets = tuple(
+        _scaled(given, min(given.count, left.get(given.name, given.count))) for given in admission.pod_sets
+    )
+    return Admission(queue=admission.queue, pod_sets=pod_sets).usage()
 
 
 def _scaled(given: PodSetAdmission, count: int) -> PodSetAdmission:

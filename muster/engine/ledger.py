@@ -6,13 +6,14 @@ things, and rolls back; the owner of the state charges what really happened and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from muster.engine.topology import PlacedUse, Topologies
 from muster.engine.tree import QuotaNode
 from muster.model.resources import Amounts, FlavorResource
 
-Mark = int
+Mark = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +46,24 @@ def _set_usage(node: QuotaNode, key: FlavorResource, amount: int) -> None:
 
 
 class Ledger:
-    """Usage of the quota tree and the workloads set aside in a try, with an undo record."""
+    """Usage of quota and places, and the workloads set aside in a try, with an undo record."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: Topologies | None = None) -> None:
+        self.places = places
         self._record: list[_Change] = []
         self._gone: dict[str, None] = {}  # workloads taken out in this try
 
     def checkpoint(self) -> Mark:
         """A mark that `rollback` returns to."""
-        return len(self._record)
+        return len(self._record), self.places.checkpoint() if self.places is not None else 0
 
     def rollback(self, mark: Mark) -> None:
         """Undo everything since the mark, newest first."""
-        assert mark <= len(self._record), "a checkpoint is rolled back once, and inner ones before outer ones"
-        while len(self._record) > mark:
+        changes, place_mark = mark
+        assert changes <= len(self._record), "a checkpoint is rolled back once, and inner ones before outer ones"
+        if self.places is not None:
+            self.places.rollback(place_mark)
+        while len(self._record) > changes:
             change = self._record.pop()
             if isinstance(change, _Leaving):
                 self._set_gone(change.workload, change.was_gone)
@@ -70,6 +75,8 @@ class Ledger:
         """Keep everything: what happened cannot be undone."""
         self._record.clear()
         self._gone.clear()
+        if self.places is not None:
+            self.places.commit()
 
     def charge(self, queue: QuotaNode, amounts: Amounts) -> None:
         """Use quota of a queue; what its reserve does not cover is used of its parent too."""
@@ -94,19 +101,33 @@ class Ledger:
                 left = min(left, used - node.cell(key).reserved)
                 node = node.parent
 
-    def take_out(self, workload: str, queue: QuotaNode, amounts: Amounts) -> None:
+    def charge_places(self, uses: Iterable[PlacedUse]) -> None:
+        """Hold places of nodes."""
+        if self.places is not None:
+            for use in uses:
+                self.places.charge(use)
+
+    def release_places(self, uses: Iterable[PlacedUse]) -> None:
+        """Give places of nodes back."""
+        if self.places is not None:
+            for use in uses:
+                self.places.release(use)
+
+    def take_out(self, workload: str, queue: QuotaNode, amounts: Amounts, uses: Sequence[PlacedUse] = ()) -> None:
         """Act as if a workload had left: its quota is free and it can be no victim any more."""
         assert workload not in self._gone, f"{workload} left already"
         self._record.append(_Leaving(workload, was_gone=False))
         self._set_gone(workload, True)
         self.release(queue, amounts)
+        self.release_places(uses)
 
-    def put_back(self, workload: str, queue: QuotaNode, amounts: Amounts) -> None:
+    def put_back(self, workload: str, queue: QuotaNode, amounts: Amounts, uses: Sequence[PlacedUse] = ()) -> None:
         """Undo `take_out` of one workload without undoing what came after it."""
         assert workload in self._gone, f"{workload} had not left"
         self._record.append(_Leaving(workload, was_gone=True))
         self._set_gone(workload, False)
         self.charge(queue, amounts)
+        self.charge_places(uses)
 
     def is_gone(self, workload: str) -> bool:
         return workload in self._gone

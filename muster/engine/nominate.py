@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from muster.engine.assignment import Assignment, Outcome
+from muster.engine.assignment import Assignment, FlavorChoice, Mode, Outcome, PodSetChoice
 from muster.engine.cycle import Cycle
 from muster.engine.flavors import FlavorSearch
 from muster.engine.holders import Holder
 from muster.engine.order import Entry, Status
 from muster.engine.partial import largest_that_works
+from muster.engine.placing import Placing
 from muster.engine.tree import QuotaNode
 from muster.engine.victims import Victim
 from muster.model.plan import Return, ScanProgress
@@ -118,6 +119,7 @@ def _flavor_search(
         older_slice=_held(entry.older_slice) if entry.older_slice is not None else {},
         only=only,
         cache=cycle.state.search_cache,
+        placing=cycle.placing_for(workload, queue),
     )
 
 
@@ -132,20 +134,69 @@ def _propose_counts(cycle: Cycle, entry: Entry, search: FlavorSearch, counts: Se
     victims: list[Victim] = []
     if assignment.outcome is Outcome.PREEMPT:
         victims = cycle.victims_for(entry.workload, search.queue, assignment)
+        if search.placing is not None:
+            assignment = _places_without(cycle, search.placing, assignment, victims)
     return Proposal(assignment, victims)
 
 
-def repropose(cycle: Cycle, entry: Entry) -> Proposal:
-    """Search again as if all who were told to go in this cycle had left, but only among the flavors found before."""
+def _places_without(cycle: Cycle, placing: Placing, assignment: Assignment, victims: list[Victim]) -> Assignment:
+    """The places that the workload would have with its victims gone; without victims, where it could ever be.
+
+    The latter it cannot have now, but holding it keeps those behind it from settling there in this cycle.
+    """
+    mark = cycle.ledger.checkpoint()
+    cycle.take_out(victims)
+    assignment = placing.relocated(assignment, is_empty=not victims)
+    cycle.ledger.rollback(mark)
+    return assignment
+
+
+def nominate_for_place(cycle: Cycle, holder: Holder) -> Entry:
+    """Look for a place for a workload that has its quota; its flavors stay what they are."""
+    workload = holder.workload
+    entry = Entry(workload=workload, queue=holder.queue, status=Status.NOMINATED)
+    placing = cycle.placing_for(workload, holder.queue)
+    assert workload.admission is not None, f"{workload.key} holds quota without an admission"
+    assignment = Assignment(
+        pod_sets=tuple(_kept(given) for given in workload.admission.pod_sets), usage=holder.usage, level=0
+    )
+    if placing is not None:
+        if workload.unhealthy_nodes:
+            assignment = placing.replaced(assignment, workload.unhealthy_nodes[0])
+        else:
+            assignment = placing.settled(assignment)
+    entry.assignment = assignment
+    return entry
+
+
+def _kept(given: PodSetAdmission) -> PodSetChoice:
+    flavors = {resource: FlavorChoice(flavor, Mode.FIT, 0, -1) for resource, flavor in given.flavors.items()}
+    return PodSetChoice(
+        name=given.name,
+        count=given.count,
+        requests=given.usage,
+        flavors=flavors,
+        attempts=(),
+        reasons=(),
+        place=given.place,
+    )
+
+
+def repropose(cycle: Cycle, entry: Entry, *, is_deferred: bool = True) -> Proposal:
+    """Search again among the flavors found before, as if all who were told to go in this cycle had left.
+
+    What then fits has to wait for them. Where only a place was lost, everybody stays and nothing is put off.
+    """
     assert entry.assignment is not None, "a search is repeated after a first one"
     only = tuple(
         {resource: choice.flavor for resource, choice in pod_set.flavors.items()}
         for pod_set in entry.assignment.pod_sets
     )
     mark = cycle.ledger.checkpoint()
-    cycle.take_out(cycle.leaving.values())
+    if is_deferred:
+        cycle.take_out(cycle.leaving.values())
     found = propose(cycle, entry, only=only)
     cycle.ledger.rollback(mark)
-    if found.assignment.outcome is Outcome.FIT:
+    if is_deferred and found.assignment.outcome is Outcome.FIT:
         return Proposal(replace(found.assignment, is_deferred=True), found.victims)
     return found

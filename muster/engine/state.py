@@ -13,14 +13,17 @@ from muster.engine.flavors import SearchCache
 from muster.engine.holders import Holder, Holders, holder_of
 from muster.engine.ledger import Ledger
 from muster.engine.lines import WAITS_FOR_VICTIMS, Line
+from muster.engine.second_pass import SecondPass
+from muster.engine.topology import Topologies
 from muster.engine.tree import QuotaNode, QuotaTree
 from muster.engine.usage_history import UsageHistory, in_base_units
 from muster.engine.waiting import WaitingRoom
 from muster.model.flavor import Flavor
-from muster.model.plan import Evict, Finish, Plan, Requeue, Reserve, ScanProgress
+from muster.model.plan import Amend, Evict, Finish, Plan, Requeue, Reserve, Retry, ScanProgress
 from muster.model.queue import Stop
 from muster.model.settings import Settings
 from muster.model.snapshot import Snapshot
+from muster.model.topology import BoundPod, Node
 from muster.model.workload import Workload
 
 
@@ -34,7 +37,9 @@ class EngineState:
         self.now = snapshot.now
         self.cycle = 0
         self.tree = QuotaTree(snapshot.queues.values())
-        self.ledger = Ledger()
+        self.topologies = self._new_topologies(snapshot)
+        self.ledger = Ledger(self.topologies)
+        self.second_pass = SecondPass()
         self.holders = Holders()
         self.workloads: dict[str, Workload] = {}
         self.history: UsageHistory | None = None
@@ -62,6 +67,7 @@ class EngineState:
         before = self.holders.get(workload.key)
         after = self._holder_of(workload)
         self.workloads[workload.key] = workload
+        self.second_pass.note(workload, self.now)
         if before is not None and after is not None and before.is_same_charge(after):
             self.holders.replace(after)
             return
@@ -82,8 +88,29 @@ class EngineState:
         if known is not None and self.history is not None:
             self.history.forgive(known.submit_queue, key)
         self._preempted_by.pop(key, None)
+        self.second_pass.forget(key)
         self.progress.pop(key, None)
         self.preemptors.discard(key)
+
+    def put_node(self, node: Node) -> None:
+        """Learn of a node, new or changed: there may be room now."""
+        if self.topologies is not None:
+            self.topologies.put_node(node)
+            self.flush_all()
+
+    def drop_node(self, name: str) -> None:
+        if self.topologies is not None:
+            self.topologies.drop_node(name)
+
+    def put_pod(self, pod: BoundPod) -> None:
+        """Learn of a pod that no admission accounts for."""
+        if self.topologies is not None:
+            self.topologies.put_pod(pod)
+
+    def drop_pod(self, key: str) -> None:
+        if self.topologies is not None:
+            self.topologies.drop_pod(key)
+            self.flush_all()
 
     def flush(self, queue: str) -> None:
         """Something changed in a queue's tree: those parked there may be tried again."""
@@ -149,6 +176,10 @@ class EngineState:
                 self.take(replace(self.workloads[decision.workload], is_finished=True))
             elif isinstance(decision, Requeue):
                 self._apply_requeue(decision)
+            elif isinstance(decision, Amend):
+                self._apply_amend(decision)
+            elif isinstance(decision, Retry):
+                self.second_pass.retry(decision.workload, self.now)
 
     def _apply_reserve(self, decision: Reserve) -> None:
         self.progress.pop(decision.workload, None)
@@ -168,10 +199,19 @@ class EngineState:
         if self.history is not None:
             self.history.penalise(workload)
 
+    def _apply_amend(self, decision: Amend) -> None:
+        workload = self.workloads[decision.workload]
+        left = tuple(node for node in workload.unhealthy_nodes if node != decision.replaced_node)
+        self.second_pass.forget(workload.key)
+        self.take(
+            replace(workload, admission=decision.admission, is_admitted=decision.is_admitted, unhealthy_nodes=left)
+        )
+
     def _apply_evict(self, decision: Evict) -> None:
         holder = self.holders.get(decision.workload)
         assert holder is not None, f"{decision.workload} is told to go and holds nothing"
         leaving = replace(holder.workload, is_evicted=True, preempted_at=self.now)
+        self.second_pass.note(leaving, self.now)
         self.workloads[decision.workload] = leaving
         self.holders.replace(replace(holder, workload=leaving))
         self.preempted_last[decision.queue] = self.now
@@ -247,17 +287,36 @@ class EngineState:
         node = self.tree.leaf(workload.admission.queue)
         if node is None:
             return None
-        return holder_of(workload, node, releases_finished_pods=self.settings.releases_finished_pods)
+        return holder_of(
+            workload,
+            node,
+            releases_finished_pods=self.settings.releases_finished_pods,
+            topology_flavors=self.topologies.trees if self.topologies is not None else (),
+        )
+
+    def _new_topologies(self, snapshot: Snapshot) -> Topologies | None:
+        """The places of the flavors that have topologies; none where none has, so that nobody pays for them."""
+        flavors = [flavor for flavor in snapshot.flavors.values() if flavor.topology_levels]
+        if not flavors or not self.settings.topology:
+            return None
+        topologies = Topologies(flavors, self.settings.topology_rules)
+        for name in sorted(snapshot.nodes):
+            topologies.put_node(snapshot.nodes[name])
+        for key in sorted(snapshot.bound_pods):
+            topologies.put_pod(snapshot.bound_pods[key])
+        return topologies
 
     def _charge(self, holder: Holder) -> None:
         self.holders.add(holder)
         self.ledger.charge(holder.queue, holder.usage)
+        self.ledger.charge_places(holder.places)
         self.ledger.commit()
 
     def _give_back(self, holder: Holder) -> None:
         """Release a workload's quota, once; those parked in the tree may be tried again."""
         self.holders.remove(holder.workload.key)
         self.ledger.release(holder.queue, holder.usage)
+        self.ledger.release_places(holder.places)
         self.ledger.commit()
         root = holder.queue.root.name
         self.generations[root] = self.generations.get(root, 0) + 1

@@ -22,6 +22,28 @@ Usage = dict[Path, dict[str, int]]  # by leaf, by resource
 Value = TypeVar("Value")
 
 
+class Recent(Generic[Value]):
+    """The last few values by key; the longest unused goes first."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: dict[Hashable, Value] = {}
+
+    def get(self, key: Hashable) -> Value | None:
+        found = self._values.pop(key, None)
+        if found is not None:
+            self._values[key] = found
+        return found
+
+    def put(self, key: Hashable, value: Value) -> None:
+        self._values[key] = value
+        if len(self._values) > self._most:
+            del self._values[next(iter(self._values))]
+
+    def clear(self) -> None:
+        self._values.clear()
+
+
 class Free:
     """What a leaf has left, by the number of the resource. Leaves with the same left share one, so that counts can."""
 
@@ -34,13 +56,15 @@ class Free:
 class Leaf:
     """A domain of the lowest level: one host, or all the nodes of a rack."""
 
-    __slots__ = ("base", "key", "nodes", "path", "position")
+    __slots__ = ("base", "frees", "key", "node", "nodes", "path", "position")
 
-    def __init__(self, key: Path, path: Path) -> None:
+    def __init__(self, key: Path) -> None:
         self.key = key  # as assignments name it
-        self.path = path
+        self.path: Path = ()
+        self.node: Node | None = None  # the last that came: pods are matched with it where a leaf is a host
         self.nodes: dict[str, Node] = {}
         self.base: dict[str, int] = {}  # what its nodes have, less what pods without an assignment hold
+        self.frees: list[Free | None] = [None, None]  # what is left, by column; None: to be worked out, or no node
         self.position = -1  # among all leaves; below zero until it is laid out
 
 
@@ -54,8 +78,9 @@ class Layout:
         self.parents: list[list[int]] = [[] for _ in range(depth + 1)]
         # Children of domain i are first[level][i] up to first[level][i + 1] of the next level.
         self.first: list[list[int]] = [[] for _ in range(depth)]
-        self.matches: dict[Hashable, list[bool] | None] = {}  # by what pods ask of nodes: see `topology_match.py`
-        self.likings: dict[Hashable, list[int]] = {}
+        # Which leaves pods may use and which they like, by what they ask of nodes: see `topology_match.py`.
+        self.matches: Recent[list[bool]] = Recent(VIEWS_MOST)
+        self.likings: Recent[list[int]] = Recent(VIEWS_MOST)
         self.paths[depth] = [leaf.path for leaf in leaves]
         for level in range(depth, 0, -1):
             self._gather(level)
@@ -70,6 +95,11 @@ class Layout:
                 first.append(position)
             parents.append(len(above) - 1)
         first.append(len(self.paths[level]))
+
+    def forget_matches(self) -> None:
+        """A node changed its labels or taints."""
+        self.matches.clear()
+        self.likings.clear()
 
     def size(self, level: int) -> int:
         return len(self.paths[level])
@@ -128,6 +158,7 @@ class Pool:
         held = self.usage[column].setdefault(key, {})
         for resource, amount in amounts.items():
             after = held.get(resource, 0) + sign * amount
+            assert after >= 0, f"{'/'.join(key)} gives back more {resource} than is held of it"
             # Zero is stored as absence, so that a table compares equal however it came about.
             if after:
                 held[resource] = after
@@ -137,28 +168,6 @@ class Pool:
             del self.usage[column][key]
         for tree in self.trees:
             tree.touch(column, key)
-
-
-class Recent(Generic[Value]):
-    """The last few values by key; the longest unused goes first."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._values: dict[Hashable, Value] = {}
-
-    def get(self, key: Hashable) -> Value | None:
-        found = self._values.pop(key, None)
-        if found is not None:
-            self._values[key] = found
-        return found
-
-    def put(self, key: Hashable, value: Value) -> None:
-        self._values[key] = value
-        if len(self._values) > self._most:
-            del self._values[next(iter(self._values))]
-
-    def clear(self) -> None:
-        self._values.clear()
 
 
 class DomainTree:
@@ -195,6 +204,14 @@ class DomainTree:
         found = self._leaves.get(key)
         return found if found is not None and found.nodes else None
 
+    def has_room(self, key: Path, amounts: Mapping[str, int]) -> bool:
+        """Whether a leaf is there and has this much left."""
+        leaf = self.leaf(key)
+        if leaf is None:
+            return False
+        held = self.pool.usage[NOW].get(key, {})
+        return all(amount <= leaf.base.get(name, 0) - held.get(name, 0) for name, amount in amounts.items())
+
     def key_of(self, values: Path) -> Path:
         """How a domain of an assignment is called here; the levels above a host may have changed since."""
         return values[-1:] if self.is_by_host else values
@@ -214,7 +231,7 @@ class DomainTree:
         if after is not None:
             self._places[node.name] = after
             self._members.setdefault(after, {})[node.name] = node
-            self._settle(after, held)
+            self._reseat(after, node.name, held)
 
     def drop_node(self, name: str, held: Mapping[str, Mapping[str, int]]) -> None:
         key = self._places.pop(name, None)
@@ -224,15 +241,14 @@ class DomainTree:
         del members[name]
         if not members:
             del self._members[key]
-        self._settle(key, held)
+        self._reseat(key, name, held)
 
     def shift_base(self, node: str, amounts: Mapping[str, int], sign: int) -> None:
         """A pod without an assignment came to a node or went."""
         leaf = self._leaf_of.get(node)
         if leaf is None:
             return
-        for resource, amount in amounts.items():
-            leaf.base[resource] = leaf.base.get(resource, 0) - sign * amount
+        _add(leaf.base, amounts, -sign)
         self._refill(leaf, NOW)
         self._refill(leaf, EMPTY)
 
@@ -253,52 +269,54 @@ class DomainTree:
             return None
         return tuple(labels[level] for level in self.levels)
 
-    def _settle(self, key: Path, held: Mapping[str, Mapping[str, int]]) -> None:
-        """Make a leaf of those who claim it."""
+    def _reseat(self, key: Path, name: str, held: Mapping[str, Mapping[str, int]]) -> None:
+        """Make a leaf of those who claim it, after the claim of one node changed."""
         members = self._members.get(key, {})
-        if self.is_by_host and len(members) > 1:
-            # Two nodes of one host name cannot be told apart in an assignment: the first by name has it.
-            first = min(members)
-            members = {first: members[first]}
         leaf = self._leaves.get(key)
         if leaf is None:
-            leaf = self._leaves[key] = Leaf(key, key)
-        for name in leaf.nodes:
-            self._leaf_of.pop(name, None)
-        if self._moves(leaf, members):
-            self._layout = None
-        leaf.nodes = dict(members)
-        leaf.base = {}
-        for name, node in members.items():
-            self._leaf_of[name] = leaf
-            path = self._path_of(node)
-            assert path is not None, f"node {name} takes no part in flavor {self.flavor.name}"
-            leaf.path = path
-            for resource, amount in node.allocatable.items():
-                leaf.base[resource] = leaf.base.get(resource, 0) + amount
-            for resource, amount in held.get(name, {}).items():
-                leaf.base[resource] = leaf.base.get(resource, 0) - amount
+            leaf = self._leaves[key] = Leaf(key)
+        if self.is_by_host:
+            # Two nodes of one host name cannot be told apart in an assignment: the first by name has it.
+            seated = min(members, default="")
+            for other in [other for other in leaf.nodes if other != seated]:
+                self._leave(leaf, other, held)
+        else:
+            seated = name
+        if name in leaf.nodes:
+            self._leave(leaf, name, held)
+        if seated in members and seated not in leaf.nodes:
+            self._enter(leaf, members[seated], held)
         self._refill(leaf, NOW)
         self._refill(leaf, EMPTY)
 
-    def _moves(self, leaf: Leaf, members: Mapping[str, Node]) -> bool:
-        """Whether what was laid out no longer holds: a new leaf, another place, or other nodes to match pods with."""
-        if self._layout is None or not members:
-            return False
-        if leaf.position < 0:
-            return True
-        if not self.is_by_host:
-            return False
-        node = next(iter(members.values()))
-        known = self._layout.leaves[leaf.position].nodes
-        before = next(iter(known.values())) if known else None
-        if before is None or leaf.path != self._path_of(node):
-            return True
-        return before.labels != node.labels or before.taints != node.taints
+    def _enter(self, leaf: Leaf, node: Node, held: Mapping[str, Mapping[str, int]]) -> None:
+        path = self._path_of(node)
+        assert path is not None, f"node {node.name} takes no part in flavor {self.flavor.name}"
+        if leaf.position < 0 or leaf.path != path:
+            self._layout = None
+        elif self._layout is not None and self.is_by_host and not _match_alike(leaf.node, node):
+            self._layout.forget_matches()
+            self.views.clear()
+        leaf.path = path
+        leaf.node = node
+        leaf.nodes[node.name] = node
+        self._leaf_of[node.name] = leaf
+        _add(leaf.base, node.allocatable, 1)
+        _add(leaf.base, held.get(node.name, {}), -1)
+
+    def _leave(self, leaf: Leaf, name: str, held: Mapping[str, Mapping[str, int]]) -> None:
+        node = leaf.nodes.pop(name)
+        del self._leaf_of[name]
+        _add(leaf.base, node.allocatable, -1)
+        _add(leaf.base, held.get(name, {}), 1)
 
     def _refill(self, leaf: Leaf, column: int) -> None:
-        if self._layout is not None and leaf.position >= 0:
-            self.columns[column].put(leaf.position, self._free_of(leaf, column))
+        """Work out what a leaf has left; before it is laid out, only note that it has to be."""
+        if self._layout is None or leaf.position < 0:
+            leaf.frees[column] = None
+        else:
+            leaf.frees[column] = self._free_of(leaf, column)
+            self.columns[column].put(leaf.position, leaf.frees[column])
 
     def _free_of(self, leaf: Leaf, column: int) -> Free | None:
         if not leaf.nodes:
@@ -320,13 +338,26 @@ class DomainTree:
         return found
 
     def _lay_out(self) -> None:
-        self._leaves = {key: leaf for key, leaf in self._leaves.items() if leaf.nodes}
-        leaves = sorted(self._leaves.values(), key=lambda leaf: leaf.path)
+        # Those laid out before come first and in order, so that sorting is quick.
+        leaves = sorted((leaf for leaf in self._leaves.values() if leaf.nodes), key=lambda leaf: leaf.path)
+        self._leaves = {leaf.key: leaf for leaf in leaves}
         for position, leaf in enumerate(leaves):
             leaf.position = position
         self._layout = Layout(leaves, self.depth)
-        self._interned = {}
         for number, column in enumerate(self.columns):
-            column.frees = [self._free_of(leaf, number) for leaf in leaves]
+            for leaf in leaves:
+                if leaf.frees[number] is None:
+                    leaf.frees[number] = self._free_of(leaf, number)
+            column.frees = [leaf.frees[number] for leaf in leaves]
             column.restart()
         self.views.clear()
+
+
+def _add(total: dict[str, int], amounts: Mapping[str, int], sign: int) -> None:
+    for resource, amount in amounts.items():
+        total[resource] = total.get(resource, 0) + sign * amount
+
+
+def _match_alike(one: Node | None, other: Node) -> bool:
+    """Whether no pod can tell two nodes apart, but for what they have left."""
+    return one is not None and (one.name, one.labels, one.taints) == (other.name, other.labels, other.taints)

@@ -6,7 +6,7 @@ back one by one while it still does. All of it happens on the ledger and is roll
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -64,6 +64,7 @@ class Preemptor:
     queue: QuotaNode
     requests: Amounts
     contested: frozenset[FlavorResource]
+    has_place: Callable[[], bool] | None = None  # whether its pods find their places as the ledger stands
 
 
 CandidatePlace = tuple[bool, bool, float, int, float, str, str]
@@ -221,12 +222,12 @@ class VictimSearch:
 
     def take(self, holder: Holder) -> None:
         """Act as if a workload had left."""
-        self.ledger.take_out(holder.workload.key, holder.queue, holder.usage)
+        self.ledger.take_out(holder.workload.key, holder.queue, holder.usage, holder.places)
         self.steps += 1
 
     def give_back(self, holder: Holder) -> None:
         """Act as if it had not left after all."""
-        self.ledger.put_back(holder.workload.key, holder.queue, holder.usage)
+        self.ledger.put_back(holder.workload.key, holder.queue, holder.usage, holder.places)
         self.steps += 1
 
 
@@ -238,7 +239,7 @@ def fits_with(preemptor: Preemptor, *, may_borrow: bool) -> bool:
             return False
         if not may_borrow and is_borrowing_with(queue, key, amount):
             return False
-    return True
+    return preemptor.has_place is None or preemptor.has_place()
 
 
 def _attempts(preemptor: Preemptor, candidates: Sequence[Candidate]) -> tuple[bool, ...]:

@@ -51,6 +51,24 @@ class Reserve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Amend:
+    """Decide the place of a workload that has its quota, for the first time or anew."""
+
+    workload: str
+    admission: Admission
+    is_admitted: bool
+    replaced_node: str = ""  # the failed node that its pods move away from
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """No place was found for a workload that has its quota; look again later."""
+
+    workload: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evict:
     """Tell a running workload to go."""
 
@@ -86,7 +104,7 @@ class Hold:
     waiting_for: tuple[str, ...]
 
 
-Decision = Reserve | Evict | Finish | Requeue | Hold
+Decision = Reserve | Amend | Retry | Evict | Finish | Requeue | Hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

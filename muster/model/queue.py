@@ -80,6 +80,7 @@ class CheckRule:
 
     name: str
     flavors: frozenset[str] = frozenset()  # only where one of these is used; empty: always
+    delays_place: bool = False  # nodes appear, or a cluster is chosen, only while it is passed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,8 @@ class Code(Enum):
     ABOVE_MAXIMUM = "AboveMaximum"
     SHORT_OF_QUOTA = "ShortOfQuota"
     NOBODY_TO_PREEMPT = "NobodyToPreempt"
+    NO_PLACE = "NoPlace"
+    NO_TOPOLOGY_FLAVOR = "NoTopologyFlavor"
 
     # What is wrong with a workload itself.
     REQUEST_ABOVE_LIMIT = "RequestAboveLimit"
@@ -66,6 +68,7 @@ class Code(Enum):
     RECLAIMED_FAIR_SHARE = "InCohortFairSharing"
     FLAVOR_MIGRATION = "FlavorMigration"
     SLICE_REPLACED = "WorkloadSliceReplaced"
+    NODE_FAILURES = "NodeFailures"
 
 
 TEMPLATES: Mapping[Code, str] = {
@@ -103,6 +106,8 @@ TEMPLATES: Mapping[Code, str] = {
     Code.ABOVE_MAXIMUM: "{asked} of {resource} asked for, {most} is the most queue {queue} could get in {flavor}",
     Code.SHORT_OF_QUOTA: "{asked} of {resource} asked for, {free} free in {flavor}, {short} short",
     Code.NOBODY_TO_PREEMPT: "nobody may be preempted for {resource} in {flavor}",
+    Code.NO_PLACE: "pod set {pod_set} finds no place in {flavor}: {problem}",
+    Code.NO_TOPOLOGY_FLAVOR: "pod set {pod_set} asks for a topology and got {problem}",
     Code.REQUEST_ABOVE_LIMIT: "{path} requests more than its limit of {resources}",
     Code.LIMIT_RANGE: "{path} breaks a LimitRange of its namespace: {problem}",
     Code.QUOTA_RESERVED: "queue {queue} has the quota in {flavors}",
@@ -112,6 +117,7 @@ TEMPLATES: Mapping[Code, str] = {
     Code.RECLAIMED_FAIR_SHARE: "{preemptor} is below its fair share in queue {queue}",
     Code.FLAVOR_MIGRATION: "{preemptor} runs it in a better flavor",
     Code.SLICE_REPLACED: "{preemptor} takes over from it",
+    Code.NODE_FAILURES: "node {node} failed and its pods find no other place: {problem}",
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from muster.model.topology import TopologyRules
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairSharing:
@@ -59,6 +61,10 @@ class Settings:
     admission_gates: bool = True
     elastic_slices: bool = True
     topology: bool = True
+    topology_rules: TopologyRules = field(default_factory=TopologyRules)
+    recomputes_places: bool = True  # a place that was taken in the same cycle is sought anew at once
+    replaces_nodes: bool = True  # pods of a failed node are moved to another one
+    replaces_nodes_fast: bool = True  # and the workload is evicted when the first try finds none
     blocks_until_ready: bool = False  # no admission while an admitted workload's pods are not ready
     fair_sharing: FairSharing | None = None
     usage_fairness: UsageFairness | None = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from muster.model.flavor import Flavor
 from muster.model.queue import Queue, SubmitQueue
 from muster.model.settings import Settings
+from muster.model.topology import BoundPod, Node
 from muster.model.workload import Workload
 
 
@@ -19,6 +20,8 @@ class Snapshot:
     submit_queues: Mapping[str, SubmitQueue] = field(default_factory=dict)
     flavors: Mapping[str, Flavor] = field(default_factory=dict)
     workloads: Mapping[str, Workload] = field(default_factory=dict)
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    bound_pods: Mapping[str, BoundPod] = field(default_factory=dict)  # those that no admission accounts for
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # their labels
     settings: Settings = field(default_factory=Settings)
     now: float = 0.0

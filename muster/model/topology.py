@@ -14,7 +14,6 @@ from muster.model.fields import Fields
 from muster.model.labels import Taint, read_taints
 from muster.model.podspec import PodShape, pod_shape
 from muster.model.resources import amount_of
-from muster.model.workload import TopologyRequest
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -103,6 +102,23 @@ def levels_of(nodes: Iterable[Node]) -> tuple[str, ...]:
     return tuple(label for label in WELL_KNOWN_LEVELS if all(label in node.labels for node in known))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyRequest:
+    """How near to each other the pods of a set must be."""
+
+    required: str = ""
+    preferred: str = ""
+    is_unconstrained: bool = False
+    slice_level: str = ""
+    slice_size: int = 0
+    layers: tuple[tuple[str, int], ...] = ()  # (level, size), outermost first
+    group: str = ""
+
+    @property
+    def is_asked(self) -> bool:
+        return bool(self.required or self.preferred or self.is_unconstrained or self.slice_level or self.layers)
+
+
 # Asks and answers --------------------------------------------------------------------------------------------------
 
 
@@ -178,6 +194,10 @@ class PlacementRefusal:
     fitting: int = 0  # how many pods, or slices, would have fitted
     asked: int = 0
     is_of_slices: bool = False  # the two numbers count slices
+    has_leader: bool = False  # a leader needs a place as well
+    by_layer: tuple[
+        tuple[str, int, int], ...
+    ] = ()  # of slices within slices: level, fitting, asked; only when asked for
     nodes: int = 0  # all that take part
     excluded: tuple[tuple[str, int], ...] = ()  # what kept nodes out and how many; only filled when asked for
 

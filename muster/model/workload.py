@@ -9,6 +9,7 @@ from enum import Enum
 from muster.model.podspec import PodShape
 from muster.model.reason import Reason
 from muster.model.resources import FlavorResource
+from muster.model.topology import TopologyAssignment, TopologyRequest
 
 
 class CheckState(Enum):
@@ -27,23 +28,6 @@ class Phase(Enum):
     RESERVED = "reserved"
     ADMITTED = "admitted"
     FINISHED = "finished"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopologyRequest:
-    """How near to each other the pods of a set must be."""
-
-    required: str = ""
-    preferred: str = ""
-    is_unconstrained: bool = False
-    slice_level: str = ""
-    slice_size: int = 0
-    layers: tuple[tuple[str, int], ...] = ()  # (level, size), outermost first
-    group: str = ""
-
-    @property
-    def is_asked(self) -> bool:
-        return bool(self.required or self.preferred or self.is_unconstrained or self.slice_level or self.layers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +56,8 @@ class PodSetAdmission:
     count: int
     flavors: Mapping[str, str]  # by resource
     usage: Mapping[str, int]  # by resource, of all its pods
+    place: TopologyAssignment | None = None  # where its pods go, when that was decided too
+    is_delayed: bool = False  # the place is decided when its checks are ready
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +109,8 @@ class Workload:
     replaces: str = ""  # the older slice that it takes over from
     variant_of: str = ""  # the uid of the workload that it is a per-flavor variant of
     is_split: bool = False  # its variants wait in its place
+    unhealthy_nodes: tuple[str, ...] = ()  # failed nodes that some of its pods are on
+    is_pod: bool = False  # one pod that stands for itself: it cannot be moved
     kind_key: str = ""  # equal for workloads that the engine cannot tell apart, but for name and time
     faults: tuple[Reason, ...] = ()  # why its pods could never run, whatever is free
 
@@ -133,6 +121,16 @@ class Workload:
         if self.admission is None:
             return Phase.PENDING
         return Phase.ADMITTED if self.is_admitted else Phase.RESERVED
+
+    @property
+    def needs_place(self) -> bool:
+        """Whether it holds quota and its place has to be decided, for the first time or anew."""
+        if self.admission is None or self.is_finished or self.is_evicted:
+            return False
+        if self.unhealthy_nodes and self.is_admitted and not self.is_pod:
+            return True
+        is_delayed = any(given.is_delayed for given in self.admission.pod_sets)
+        return is_delayed and all(state is CheckState.READY for state in self.checks.values())
 
     @property
     def may_shrink(self) -> bool:

@@ -6,16 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.dialects.kueue.write import (
+    Event,
     events_of,
+    events_of_failure,
     requests_object,
+    status_after_amend,
     status_after_eviction,
     status_after_finish,
     status_after_refusal,
     status_after_reserve,
 )
 from muster.engine.decide import decide
+from muster.engine.second_pass import FIRST_DELAY_S
 from muster.engine.state import EngineState
-from muster.model.plan import Evict, Finish, Plan, Requeue, Reserve, Return
+from muster.model.plan import Amend, Evict, Finish, Plan, Requeue, Reserve, Return
 from tests.conformance.cases import Case, expect_equal
 from tests.conformance.kueue_objects import admission_numbers, clock_of, resource_amounts, snapshot_for
 
@@ -29,11 +33,12 @@ class World:
         self.fails = bool((case.body.get("config") or {}).get("admissionError"))
         self.state = EngineState(snapshot_for(case))
         self.objects = {_key(obj): obj for obj in case.body["objects"] if obj["kind"] == "Workload"}
+        self.looks_for_places = any(workload.needs_place for workload in self.state.workloads.values())
         self.had_quota = {key for key, w in self.state.workloads.items() if w.admission is not None}
 
     def run_cycle(self) -> Plan:
         """One cycle: plan, write, and act on what was written."""
-        self.state.begin_cycle(self.now)
+        self.state.begin_cycle(self.now + (FIRST_DELAY_S if self.looks_for_places else 0))
         plan = decide(self.state)
         if self.fails:
             self._apply_failure(plan)
@@ -42,6 +47,13 @@ class World:
         for decision in plan.decisions:
             self._write(plan, decision)
         return plan
+
+    def events(self, plan: Plan) -> list[Event]:
+        """What a client would be told; where writes fail, that the place of a workload could not be written."""
+        if not self.fails:
+            return list(events_of(plan))
+        error = self.case.body["config"]["admissionError"]
+        return [event for decision in plan.decisions for event in events_of_failure(decision, error)]
 
     def _apply_failure(self, plan: Plan) -> None:
         """Every write fails: nothing is given, and those chosen are tried again."""
@@ -57,6 +69,8 @@ class World:
     def _write(self, plan: Plan, decision: object) -> None:
         if isinstance(decision, Reserve):
             status = status_after_reserve(self.objects[decision.workload], decision, self.now)
+        elif isinstance(decision, Amend):
+            status = status_after_amend(self.objects[decision.workload], decision, self.now)
         elif isinstance(decision, Evict):
             status = status_after_eviction(self.objects[decision.workload], decision, self.now)
         elif isinstance(decision, Finish):
@@ -154,6 +168,27 @@ def _evicted(objects: Mapping[str, Any], plan: Plan) -> dict[str, object]:
         }
         result[decision.workload] = {name: reason for name, reason in reasons.items() if reason}
     return result
+
+
+def run_topology_cycle(case: Case) -> None:
+    """One cycle with topologies: new admissions with their places, queues, events, and objects where they are given."""
+    world = World(case)
+    before = {key for key, w in world.state.workloads.items() if w.is_admitted and not w.unhealthy_nodes}
+    plan = world.run_cycle()
+    expect = case.body["expect"]
+    got = {key: value for key, value in world.admitted().items() if key not in before}
+    want = {key: admission_numbers(value) for key, value in expect["newAdmissions"].items()}
+    expect_equal("new admissions", got, want)
+    _expect_queues(world.state, expect)
+    events = [(event.type, event.object, event.reason) for event in world.events(plan)]
+    wanted = [(event["type"], event["object"], event["reason"]) for event in expect["events"]]
+    if not expect["eventsOrdered"]:
+        events, wanted = sorted(events), sorted(wanted)
+    expect_equal("events", events, wanted)
+    if "evicted" in expect:
+        expect_equal("evicted", _evicted(world.objects, plan), expect["evicted"])
+    if "workloads" in expect:
+        _expect_workloads(world.objects, expect["workloads"])
 
 
 def run_cycles(case: Case) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from muster.dialects.kueue.read_workloads import WorkloadReader
 from muster.engine.assignment import Assignment, Attempt, Mode, Outcome, Standing, is_preferred
 from muster.engine.flavors import FlavorSearch
+from muster.engine.placing import Placing
 from muster.engine.state import EngineState
 from muster.model.fields import Fields
 from muster.model.queue import FlavorRules
@@ -61,8 +62,16 @@ def assign(case: Case) -> Assignment:
         settings=state.settings,
         oracle=oracle,
         older_slice=_older_slice(case),
+        placing=_placing(case, state),
     )
     return search.assign()
+
+
+def _placing(case: Case, state: EngineState) -> Placing | None:
+    if state.topologies is None:
+        return None
+    queue = state.tree.nodes[case.body["clusterQueue"]]
+    return Placing(workload=incoming_workload(case), queue=queue, flavors=state.flavors, topologies=state.topologies)
 
 
 def _older_slice(case: Case) -> dict[str, PodSetAdmission]:
@@ -86,6 +95,8 @@ def run_assignment(case: Case) -> None:
     if "flavors" in expect:
         flavors = {resource: choice.flavor for p in got.pod_sets for resource, choice in p.flavors.items()}
         expect_equal("flavors", flavors, expect["flavors"])
+    if "podSetFlavors" in expect:
+        _expect_pod_sets(got, expect)
     if "assignment" in expect:
         _expect_assignment(got, expect["assignment"])
     if "noFitReason" in expect:
@@ -94,6 +105,17 @@ def run_assignment(case: Case) -> None:
         refusals = {a.flavor: a.refusal.value for p in got.pod_sets for a in p.attempts if _is_refused(a)}
         listed = {flavor: refusals.get(flavor, "") for flavor in expect["attemptNoFitReasons"]}
         expect_equal("refusals", listed, expect["attemptNoFitReasons"])
+
+
+def _expect_pod_sets(got: Assignment, expect: dict[str, Any]) -> None:
+    refused = {p.name for p in got.pod_sets if p.refusal is not None}
+    expect_equal("pod sets in error", refused, set(expect["podSetErrors"]))
+    flavors = {p.name: {resource: choice.flavor for resource, choice in p.flavors.items()} for p in got.pod_sets}
+    want = {
+        name: {resource: cell["flavor"] for resource, cell in row.items()}
+        for name, row in expect["podSetFlavors"].items()
+    }
+    expect_equal("flavors of pod sets", flavors, want)
 
 
 def _is_refused(attempt: Attempt) -> bool:

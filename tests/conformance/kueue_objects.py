@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,8 @@ from muster.dialects.kueue.durations import duration_ns
 from muster.dialects.kueue.gates import FeatureGates
 from muster.dialects.kueue.read import ReadOptions, read
 from muster.dialects.kueue.settings import settings_of
+from muster.dialects.kueue.topology_assignment import expanded
+from muster.dialects.kueue.transformations import RequestRules, Transformation
 from muster.engine.state import EngineState
 from muster.engine.usage_history import in_base_units
 from muster.model.quantity import parse_quantity
@@ -59,7 +61,19 @@ def options_for(case: Case, *, needs_objects: bool = True) -> ReadOptions:
         now=clock_of(case),
         queued_by_eviction=config.get("podsReadyRequeuingTimestamp") != "Creation",
         needs_objects=needs_objects,
+        request_rules=_request_rules(config.get("resourceTransformations") or ()),
         counts_limits_as_requests=False,
+    )
+
+
+def _request_rules(rows: Iterable[Mapping[str, Any]]) -> RequestRules:
+    return RequestRules(
+        transformations=tuple(
+            Transformation(
+                input=row["input"], outputs=resource_amounts(row["outputs"]), replaces=row["strategy"] == "Replace"
+            )
+            for row in rows
+        )
     )
 
 
@@ -114,6 +128,8 @@ def admission_numbers(admission: Mapping[str, Any] | None) -> object:
                 "count": item.get("count"),
                 "flavors": item.get("flavors") or {},
                 "resourceUsage": resource_amounts(item.get("resourceUsage")),
+                "place": expanded(item["topologyAssignment"]) if item.get("topologyAssignment") else None,
+                "delayed": item.get("delayedTopologyRequest"),
             }
             for item in admission.get("podSetAssignments") or ()
         ],

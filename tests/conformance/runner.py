@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 
-from tests.conformance import kueue_cycles, kueue_flavors, kueue_preemption, kueue_queues
+from tests.conformance import kueue_cycles, kueue_flavors, kueue_preemption, kueue_queues, kueue_topology
 from tests.conformance.cases import Case, Mismatch, Skip
 
 Driver = Callable[[Case], None]
@@ -20,6 +20,12 @@ DRIVERS: Mapping[str, Driver] = {
     "TestScheduleForFairSharing": kueue_cycles.run_one_cycle,
     "TestScheduleForAFS": kueue_cycles.run_cycles,
     "TestScheduleConcurrentAdmission": kueue_cycles.run_one_cycle,
+    "TestScheduleForTAS": kueue_cycles.run_topology_cycle,
+    "TestScheduleForTASCohorts": kueue_cycles.run_topology_cycle,
+    "TestScheduleForTASPreemption": kueue_cycles.run_topology_cycle,
+    "TestAssignFlavors_LeaderWorkerSetTASFlavor": kueue_flavors.run_assignment,
+    "TestFindTopologyAssignments": kueue_topology.run_topology_search,
+    "TestFindTopologyAssignmentsMultiLayerReplacement": kueue_topology.run_topology_search,
     "TestFsAdmission": kueue_queues.run_fair_head,
     "TestFairPreemptions": kueue_preemption.run_targets,
     "TestDominantResourceShare": kueue_queues.run_shares,

@@ -11,6 +11,8 @@ ALLOWED_FLAVORS = f"{GROUP}/workload-allowed-resource-flavors"
 SLICE_REPLACEMENT_FOR = f"{GROUP}/workload-slice-replacement-for"
 ADMISSION_GATED_BY = f"{GROUP}/admission-gated-by"
 VARIANT_PARENT = f"{GROUP}/concurrent-admission-parent"
+IS_GROUP = f"{GROUP}/is-group-workload"
+TOPOLOGY_MANAGED = f"{GROUP}/tas"
 JOB_UID = f"{GROUP}/job-uid"
 
 # Muster's own: a workload that says false here is no victim, where the setting to honour it is on.
@@ -22,3 +24,7 @@ NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 def cohort_name(name: str) -> str:
     """The tree's name of a cohort: a queue and a cohort may be called the same."""
     return f"cohort {name}"
+
+
+# Controllers of checks during which nodes appear or a cluster is chosen.
+DELAYING_CONTROLLERS = (f"{GROUP}/provisioning-request", f"{GROUP}/multikueue")

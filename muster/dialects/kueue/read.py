@@ -6,7 +6,7 @@ replay of recorded objects, not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from muster.dialects.kueue import names
 from muster.dialects.kueue.read_queues import (
     Known,
     implied_cohorts,
-    read_check_is_active,
+    read_check,
     read_cluster_queue,
     read_cohort,
     read_flavor,
@@ -29,6 +29,7 @@ from muster.model.podspec import LimitRangeItem, read_limit_range
 from muster.model.queue import Queue
 from muster.model.settings import Settings
 from muster.model.snapshot import Snapshot
+from muster.model.topology import BoundPod, Node, levels_of, read_bound_pod, read_node
 
 Object = Mapping[str, Any]
 
@@ -45,6 +46,7 @@ class ReadOptions:
     needs_objects: bool = True  # a queue whose flavors or checks are missing is inactive
     assumes_namespaces: bool = False  # a namespace that objects name exists, as on a cluster it must
     counts_limits_as_requests: bool = True
+    derives_topologies: bool = False  # a topology without an object is what the nodes' own labels say
 
 
 def read(objects: Iterable[Object], options: ReadOptions) -> Snapshot:
@@ -53,7 +55,8 @@ def read(objects: Iterable[Object], options: ReadOptions) -> Snapshot:
     for obj in objects:
         fields = Fields.of(obj)
         by_kind.setdefault(fields.text("kind"), []).append(fields)
-    flavors, known = _read_known(by_kind, options)
+    nodes = {node.name: node for node in map(read_node, by_kind.get("Node", ()))}
+    flavors, known = _read_known(by_kind, nodes, options)
     queues = [read_cluster_queue(obj, known) for obj in by_kind.get("ClusterQueue", ())]
     queues += [read_cohort(obj) for obj in by_kind.get("Cohort", ())]
     queues += implied_cohorts(queues)
@@ -72,6 +75,8 @@ def read(objects: Iterable[Object], options: ReadOptions) -> Snapshot:
         submit_queues=submit_queues,
         flavors=flavors,
         workloads=workloads,
+        nodes=nodes,
+        bound_pods={pod.key: pod for pod in _read_pods(by_kind.get("Pod", ()))},
         namespaces=_read_namespaces(by_kind, options),
         settings=options.settings,
         now=options.now,
@@ -79,18 +84,29 @@ def read(objects: Iterable[Object], options: ReadOptions) -> Snapshot:
     )
 
 
+def _read_pods(objects: Iterable[Fields]) -> Iterator[BoundPod]:
+    """Pods that occupy their nodes; those of a workload with a place are counted through the workload."""
+    for obj in objects:
+        metadata = obj.child("metadata")
+        if names.TOPOLOGY_MANAGED in metadata.text_map("labels"):
+            continue
+        pod = read_bound_pod(obj)
+        if pod is not None:
+            yield pod
+
+
 def _by_name(queues: Iterable[Queue]) -> dict[str, Queue]:
     return {queue.name: queue for queue in queues}
 
 
-def _read_known(by_kind: Mapping[str, list[Fields]], options: ReadOptions) -> tuple[dict[str, Flavor], Known]:
+def _read_known(
+    by_kind: Mapping[str, list[Fields]], nodes: Mapping[str, Node], options: ReadOptions
+) -> tuple[dict[str, Flavor], Known]:
     topologies = {obj.child("metadata").text("name"): read_topology_levels(obj) for obj in by_kind.get("Topology", ())}
     flavors = {
         flavor.name: flavor for flavor in (read_flavor(obj, topologies) for obj in by_kind.get("ResourceFlavor", ()))
     }
-    checks = {
-        obj.child("metadata").text("name"): read_check_is_active(obj) for obj in by_kind.get("AdmissionCheck", ())
-    }
+    checks = {obj.child("metadata").text("name"): read_check(obj) for obj in by_kind.get("AdmissionCheck", ())}
     known = Known(flavors=flavors, topologies=topologies, checks=checks, needs_objects=options.needs_objects)
     return flavors, known
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from muster.dialects.kueue.names import cohort_name
+from muster.dialects.kueue.names import DELAYING_CONTROLLERS, cohort_name
 from muster.model.fields import INT64_MAX, Fields
 from muster.model.flavor import Flavor
 from muster.model.labels import read_selector, read_taints, read_tolerations
@@ -46,13 +46,21 @@ def read_topology_levels(topology: Fields) -> tuple[str, ...]:
     return tuple(level.text("nodeLabel") for level in topology.child("spec").children("levels"))
 
 
+@dataclass(frozen=True, slots=True)
+class Check:
+    """An admission check: whether its controller has said that it works, and who that is."""
+
+    is_active: bool
+    controller: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """What a queue may refer to."""
 
     flavors: Mapping[str, Flavor]
     topologies: Mapping[str, tuple[str, ...]]
-    checks: Mapping[str, bool]  # whether each is active
+    checks: Mapping[str, Check]
     needs_objects: bool = True  # a queue whose flavors or checks are missing is inactive
 
 
@@ -62,7 +70,7 @@ def read_cluster_queue(queue: Fields, known: Known) -> Queue:
     name = metadata.text("name")
     cohort = spec.text("cohortName")
     groups, quotas = read_resource_groups(spec)
-    checks = _read_checks(spec)
+    checks = _read_checks(spec, known)
     return Queue(
         name=name,
         title=name,
@@ -127,12 +135,12 @@ def _read_consumed(usage: Fields) -> dict[str, float]:
     return {name: quantity.scaled(9, 2**200) / nano for name, quantity in quantities.items()}
 
 
-def read_check_is_active(check: Fields) -> bool:
-    """Whether a check's controller has said that it works."""
-    return any(
+def read_check(check: Fields) -> Check:
+    is_active = any(
         condition.text("type") == "Active" and condition.text("status") == "True"
         for condition in check.child("status").children("conditions")
     )
+    return Check(is_active, check.child("spec").text("controllerName"))
 
 
 def read_resource_groups(spec: Fields) -> tuple[tuple[ResourceGroup, ...], dict[FlavorResource, Quota]]:
@@ -205,12 +213,14 @@ def _read_preemption(spec: Fields) -> PreemptionRules:
     )
 
 
-def _read_checks(spec: Fields) -> tuple[CheckRule, ...]:
-    strategy = spec.child("admissionChecksStrategy")
-    return tuple(
-        CheckRule(name=check.text("name"), flavors=frozenset(check.texts("onFlavors")))
-        for check in strategy.children("admissionChecks")
-    )
+def _read_checks(spec: Fields, known: Known) -> tuple[CheckRule, ...]:
+    rules = []
+    for check in spec.child("admissionChecksStrategy").children("admissionChecks"):
+        name = check.text("name")
+        controller = known.checks[name].controller if name in known.checks else ""
+        flavors = frozenset(check.texts("onFlavors"))
+        rules.append(CheckRule(name=name, flavors=flavors, delays_place=controller in DELAYING_CONTROLLERS))
+    return tuple(rules)
 
 
 def _last_acceptable_flavor(spec: Fields) -> str:
@@ -238,5 +248,5 @@ def _inactivity(
     missing = sorted({check.name for check in checks if check.name not in known.checks})
     if missing:
         return f"the admission checks {', '.join(missing)} do not exist"
-    idle = sorted({check.name for check in checks if not known.checks[check.name]})
+    idle = sorted({check.name for check in checks if not known.checks[check.name].is_active})
     return f"the admission checks {', '.join(idle)} are not active" if idle else ""

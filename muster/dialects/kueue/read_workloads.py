@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from muster.dialects.kueue import names
+from muster.dialects.kueue.topology_assignment import domains_of
 from muster.dialects.kueue.transformations import RequestRules
 from muster.model.fields import INT32_MAX, Fields
 from muster.model.podspec import LimitRangeItem, PodShape, limit_range_violations, pod_shape, requests_above_limits
@@ -16,7 +17,8 @@ from muster.model.reason import Code, Reason, because
 from muster.model.resources import amount_of
 from muster.model.settings import Settings
 from muster.model.times import moment
-from muster.model.workload import Admission, CheckState, PodSet, PodSetAdmission, TopologyRequest, Workload
+from muster.model.topology import PlacedPods, TopologyAssignment, TopologyRequest
+from muster.model.workload import Admission, CheckState, PodSet, PodSetAdmission, Workload
 
 # One millisecond behind the moment of its preemption, so that the preemptor goes first.
 AFTER_PREEMPTION_S = 0.001
@@ -90,6 +92,8 @@ class WorkloadReader:
             preemption_gates=_closed_gates(spec, status),
             allowed_flavors=allowed,
             replaces=annotations.get(names.SLICE_REPLACEMENT_FOR, ""),
+            unhealthy_nodes=tuple(node.text("name") for node in status.children("unhealthyNodes")),
+            is_pod=_is_pod(metadata, annotations),
             variant_of=_variant_of(metadata),
             is_split=self.settings.concurrent_admission
             and metadata.text_map("labels").get(names.VARIANT_PARENT) == "true",
@@ -180,6 +184,16 @@ def _given(item: Fields) -> PodSetAdmission:
         count=item.integer("count", 1, least=0),
         flavors=item.text_map("flavors"),
         usage=usage,
+        place=_read_place(item.child("topologyAssignment")) if item.has("topologyAssignment") else None,
+        is_delayed=item.text("delayedTopologyRequest") == "Pending",
+    )
+
+
+def _read_place(assignment: Fields) -> TopologyAssignment:
+    domains = domains_of(assignment.values, assignment.path)
+    return TopologyAssignment(
+        levels=assignment.texts("levels"),
+        domains=tuple(PlacedPods(domain.values, domain.count) for domain in domains),
     )
 
 
@@ -216,6 +230,13 @@ def _allowed_flavors(annotations: Mapping[str, str]) -> frozenset[str] | None:
 
 def _split(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _is_pod(metadata: Fields, annotations: Mapping[str, str]) -> bool:
+    """Whether the workload stands for one single pod, which nobody would make again elsewhere."""
+    owners = list(metadata.children("ownerReferences"))
+    is_alone = len(owners) == 1 and owners[0].text("kind") == "Pod" and owners[0].text("apiVersion") == "v1"
+    return is_alone and annotations.get(names.IS_GROUP) != "true"
 
 
 def _variant_of(metadata: Fields) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from muster.dialects.kueue.gates import FeatureGates
 from muster.model.settings import FairSharing, PreemptionGuards, Settings, UsageFairness
+from muster.model.topology import TopologyRules
 
 
 def settings_of(
@@ -39,8 +40,22 @@ def settings_of(
         admission_gates=gates.is_on("AdmissionGatedBy"),
         elastic_slices=gates.is_on("ElasticJobsViaWorkloadSlices"),
         topology=gates.is_on("TopologyAwareScheduling"),
+        topology_rules=_topology_rules(gates),
+        recomputes_places=gates.is_on("TASRecomputeAssignmentWithinSchedulingCycle"),
+        replaces_nodes=gates.is_on("TASFailedNodeReplacement"),
+        replaces_nodes_fast=gates.is_on("TASFailedNodeReplacementFailFast"),
         blocks_until_ready=blocks_until_ready and not gates.is_on("DisableWaitForPodsReady"),
         fair_sharing=fair_sharing,
         usage_fairness=usage_fairness if gates.is_on("AdmissionFairSharing") else None,
         guards=guards or PreemptionGuards(),
+    )
+
+
+def _topology_rules(gates: FeatureGates) -> TopologyRules:
+    return TopologyRules(
+        packs_unconstrained=gates.is_on("TASProfileMixed"),
+        is_balanced=gates.is_on("TASBalancedPlacement"),
+        has_layers=gates.is_on("TASMultiLayerTopology"),
+        follows_preferred_affinity=gates.is_on("TASRespectNodeAffinityPreferred"),
+        merges_flavors=gates.is_on("TASHandleOverlappingFlavors"),
     )

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from muster.dialects.kueue.topology_assignment import compacted
 from muster.model.fields import INT64_MAX
-from muster.model.plan import Evict, Finish, Plan, Requeue, Reserve
+from muster.model.plan import Amend, Decision, Evict, Finish, Plan, Requeue, Reserve
 from muster.model.reason import Code, Verdict
 from muster.model.resources import amount_text
 from muster.model.times import moment_text
-from muster.model.workload import Admission, PodSet
+from muster.model.workload import Admission, PodSet, PodSetAdmission
 
 # Kueue's condition reasons for codes that are finer than its own.
 PUBLISHED: Mapping[Code, str] = {
@@ -23,6 +24,7 @@ PUBLISHED: Mapping[Code, str] = {
     Code.HELD_BACK: Code.ADMISSION_GATED.value,
     Code.BETTER_VARIANT_RUNS: Code.WAITING_FOR_QUOTA.value,
 }
+NO_PREEMPTION = (Code.FLAVOR_MIGRATION, Code.NODE_FAILURES)  # evicted, but for nobody else's sake
 BLOCKED_ON_GATES = "BlockedOnPreemptionGates"
 
 
@@ -79,7 +81,7 @@ def status_after_eviction(obj: Mapping[str, Any], decision: Evict, now: float) -
     conditions = _Conditions(obj, status, now)
     text = f"Preempted: {decision.reason.text}"
     conditions.set("Evicted", True, eviction_reason(decision), text)
-    if decision.reason.code is not Code.FLAVOR_MIGRATION:
+    if decision.reason.code not in NO_PREEMPTION:
         conditions.set("Preempted", True, decision.reason.code.value, text)
     status["schedulingStats"] = _counted(status.get("schedulingStats"), eviction_reason(decision))
     return status
@@ -88,7 +90,7 @@ def status_after_eviction(obj: Mapping[str, Any], decision: Evict, now: float) -
 def eviction_reason(decision: Evict) -> str:
     """Kueue's eviction reason of a decision."""
     code = decision.reason.code
-    return code.value if code is Code.FLAVOR_MIGRATION else "Preempted"
+    return code.value if code in NO_PREEMPTION else "Preempted"
 
 
 def status_after_finish(obj: Mapping[str, Any], decision: Finish, now: float) -> dict[str, Any]:
@@ -108,10 +110,37 @@ def admission_object(admission: Admission) -> dict[str, Any]:
                 "flavors": dict(given.flavors),
                 "resourceUsage": {name: amount_text(name, amount) for name, amount in given.usage.items()},
                 "count": given.count,
+                **_place_object(given),
             }
             for given in admission.pod_sets
         ],
     }
+
+
+def _place_object(given: PodSetAdmission) -> dict[str, Any]:
+    if given.is_delayed:
+        return {"delayedTopologyRequest": "Pending"}
+    if given.place is None:
+        return {}
+    domains = [{"values": list(domain.values), "count": domain.count} for domain in given.place.domains]
+    return {"topologyAssignment": compacted({"levels": list(given.place.levels), "domains": domains})}
+
+
+def status_after_amend(obj: Mapping[str, Any], decision: Amend, now: float) -> dict[str, Any]:
+    """The status of a workload whose place was decided, for the first time or anew."""
+    status = _status_of(obj)
+    before = {given.get("name"): given for given in (status.get("admission") or {}).get("podSetAssignments") or ()}
+    admission = admission_object(decision.admission)
+    for given in admission["podSetAssignments"]:
+        if (before.get(given["name"]) or {}).get("delayedTopologyRequest"):
+            given["delayedTopologyRequest"] = "Ready"
+    status["admission"] = admission
+    if decision.replaced_node:
+        left = [node for node in status.get("unhealthyNodes") or () if node.get("name") != decision.replaced_node]
+        status["unhealthyNodes"] = left
+    if decision.is_admitted:
+        _Conditions(obj, status, now).set("Admitted", True, "Admitted", "The workload is admitted")
+    return status
 
 
 def requests_object(pod_sets: tuple[PodSet, ...]) -> list[dict[str, Any]]:
@@ -136,17 +165,29 @@ def events_of(plan: Plan) -> Iterator[Event]:
             yield Event("Normal", decision.workload, "QuotaReserved", decision.reason.text)
             if decision.is_admitted:
                 yield Event("Normal", decision.workload, "Admitted", f"Admitted by ClusterQueue {queue}")
+        elif isinstance(decision, Amend):
+            if decision.is_admitted and not decision.replaced_node:
+                queue = decision.admission.queue
+                yield Event("Normal", decision.workload, "Admitted", f"Admitted by ClusterQueue {queue}")
         elif isinstance(decision, Evict):
             text = decision.reason.text
             yield Event("Normal", decision.workload, f"EvictedDueTo{eviction_reason(decision)}", text)
-            if decision.reason.code is not Code.FLAVOR_MIGRATION:
+            if decision.reason.code not in NO_PREEMPTION:
                 yield Event("Normal", decision.workload, "Preempted", text)
-            yield Event("Normal", decision.in_favour_of, "PreemptedWorkload", f"{decision.workload} was told to go")
+            if decision.in_favour_of:
+                yield Event("Normal", decision.in_favour_of, "PreemptedWorkload", f"{decision.workload} was told to go")
         elif isinstance(decision, Finish):
             yield Event("Normal", decision.workload, decision.reason.code.value, decision.reason.text)
         elif isinstance(decision, Requeue):
             verdict = plan.verdicts[decision.workload]
             yield Event("Warning", decision.workload, published_reason(verdict.code), verdict.text)
+
+
+def events_of_failure(decision: Decision, error: str) -> Iterator[Event]:
+    """What is told when a decision could not be written; an object that is gone needs no telling."""
+    if isinstance(decision, Amend) or (isinstance(decision, Evict) and decision.reason.code is Code.NODE_FAILURES):
+        if "not found" not in error:
+            yield Event("Warning", decision.workload, "SecondPassFailed", error)
 
 
 def _status_of(obj: Mapping[str, Any]) -> dict[str, Any]:

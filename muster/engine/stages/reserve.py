@@ -8,13 +8,14 @@ from muster.engine.assignment import Assignment, Outcome
 from muster.engine.cycle import Cycle
 from muster.engine.explain import reserve_reason, verdict_of
 from muster.engine.holders import Holder
-from muster.engine.nominate import nominate, repropose
+from muster.engine.nominate import nominate, nominate_for_place, repropose
 from muster.engine.order import Entry, Status, entry_order
+from muster.engine.topology import PlacedUse
 from muster.engine.tournament import Tournament
 from muster.engine.tree import QuotaNode
 from muster.engine.variants import better_variant, worse_variant
 from muster.engine.victims import Victim
-from muster.model.plan import Evict, Finish, Hold, Requeue, Reserve, Return, ScanProgress
+from muster.model.plan import Amend, Evict, Finish, Hold, Requeue, Reserve, Retry, Return, ScanProgress
 from muster.model.queue import PreemptionPolicy
 from muster.model.reason import Code, Reason, because
 from muster.model.resources import FlavorResource
@@ -22,7 +23,11 @@ from muster.model.workload import CheckState
 
 
 def reserve(cycle: Cycle) -> None:
-    """Try the head of every queue once."""
+    """Try the head of every queue once, after those that have quota and look for a place."""
+    for key in cycle.state.second_pass.ready(cycle.state.now):
+        holder = cycle.state.holders.get(key)
+        if holder is not None:
+            place(cycle, nominate_for_place(cycle, holder))
     entries = [nominate(cycle, queue, workload) for queue, workload in cycle.state.heads()]
     for entry in _in_order(cycle, entries):
         if entry.status is Status.NOMINATED:
@@ -49,12 +54,7 @@ def process(cycle: Cycle, entry: Entry) -> None:
         entry.status = Status.SKIPPED
         entry.reason = because(Code.BETTER_VARIANT_RUNS, variant=better.workload.key)
         return
-    if _overlaps(cycle, entry.victims) and cycle.settings.recomputes_overlap:
-        found = repropose(cycle, entry)
-        entry.assignment, entry.victims = found.assignment, found.victims
-        assignment = found.assignment
-        counted = (queue.name, found.label)
-        cycle.recomputed[counted] = cycle.recomputed.get(counted, 0) + 1
+    assignment = _recomputed(cycle, entry, queue, assignment)
     outcome = assignment.outcome
     if outcome is Outcome.NO_FIT:
         entry.why = Return.NO_FIT
@@ -66,7 +66,7 @@ def process(cycle: Cycle, entry: Entry) -> None:
         entry.why = Return.PREEMPTION_GATED
         entry.keeps_progress = False
         entry.reason = because(Code.PREEMPTION_GATED, gates=", ".join(entry.workload.preemption_gates))
-    elif _overlaps(cycle, entry.victims) or not cycle.fits_without(queue, assignment.usage, entry.victims):
+    elif _overlaps(cycle, entry.victims) or not all(_fits(cycle, entry, queue, assignment)):
         _skip(cycle, entry, queue)
     elif outcome is Outcome.PREEMPT:
         _preempt(cycle, entry, queue, assignment)
@@ -76,6 +76,58 @@ def process(cycle: Cycle, entry: Entry) -> None:
             _migrate(cycle, entry, worse)
         else:
             _admit(cycle, entry, queue, assignment)
+
+
+def _fits(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment) -> tuple[bool, bool]:
+    return cycle.fits_without(queue, cycle.need_of(entry.workload, queue, assignment), entry.victims)
+
+
+def _recomputed(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment) -> Assignment:
+    """Search again where entries processed before have taken the victims, or the place, that this one counted on."""
+    if _overlaps(cycle, entry.victims):
+        if not cycle.settings.recomputes_overlap:
+            return assignment
+        found = repropose(cycle, entry)
+        counted = (queue.name, found.label)
+        cycle.recomputed[counted] = cycle.recomputed.get(counted, 0) + 1
+    else:
+        if cycle.state.topologies is None or not cycle.settings.recomputes_places:
+            return assignment
+        if assignment.outcome is Outcome.NO_FIT or (assignment.outcome is Outcome.PREEMPT and not entry.victims):
+            return assignment
+        if _fits(cycle, entry, queue, assignment) != (True, False):
+            return assignment
+        found = repropose(cycle, entry, is_deferred=False)
+    entry.assignment, entry.victims = found.assignment, found.victims
+    return found.assignment
+
+
+def place(cycle: Cycle, entry: Entry) -> None:
+    """Decide the place of a workload that has its quota; where a node failed and there is no other, it has to go."""
+    assignment, workload = entry.assignment, entry.workload
+    assert assignment is not None and entry.queue is not None, "it was looked at"
+    failed = workload.unhealthy_nodes[0] if workload.unhealthy_nodes else ""
+    if assignment.outcome is Outcome.FIT:
+        admission = assignment.admission(entry.queue.name)
+        is_admitted = workload.is_admitted or not pending_checks(entry, entry.queue, assignment)
+        cycle.decisions.append(
+            Amend(workload=workload.key, admission=admission, is_admitted=is_admitted, replaced_node=failed)
+        )
+        cycle.ledger.release_places(placed_before(cycle, entry))
+        cycle.ledger.charge_places(cycle.need_of(workload, entry.queue, assignment).places)
+        return
+    problem = "; ".join(reason.text for choice in assignment.pod_sets for reason in choice.reasons)
+    reason = because(Code.NODE_FAILURES, node=failed, problem=problem)
+    if failed and cycle.settings.replaces_nodes_fast:
+        cycle.decisions.append(Evict(workload=workload.key, queue=entry.queue.name, in_favour_of="", reason=reason))
+    else:
+        cycle.decisions.append(Retry(workload=workload.key, reason=reason))
+
+
+def placed_before(cycle: Cycle, entry: Entry) -> tuple[PlacedUse, ...]:
+    """The places that a workload holds until now."""
+    holder = cycle.state.holders.get(entry.workload.key)
+    return holder.places if holder is not None else ()
 
 
 def _migrate(cycle: Cycle, entry: Entry, worse: Holder) -> None:
@@ -103,6 +155,7 @@ def _wait_without_victims(cycle: Cycle, entry: Entry, queue: QuotaNode, assignme
     is_sure_to_get_it_back = queue.queue.preemption.reclaim is PreemptionPolicy.ANY
     if not is_sure_to_get_it_back or (cycle.settings.preemptors_first and entry.is_preemptor):
         cycle.ledger.charge(queue, held_for_later(queue, assignment))
+        cycle.ledger.charge_places(cycle.need_of(entry.workload, queue, assignment).places)
         cycle.takers[queue.root.name] = entry.workload.key
 
 
@@ -202,6 +255,7 @@ def _take(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment) 
     for victim in entry.victims:
         cycle.leaving[victim.holder.workload.key] = victim
     cycle.ledger.charge(queue, assignment.usage)
+    cycle.ledger.charge_places(cycle.need_of(entry.workload, queue, assignment).places)
     cycle.takers[queue.root.name] = entry.workload.key
 
 
