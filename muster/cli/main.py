@@ -1,17 +1,22 @@
-"""The `muster` command. The console script of the package points here."""
+"""The `muster` command. The console script of the package points here; each command loads only what it needs."""
 
 from __future__ import annotations
 
 import typer
 
 from muster import __version__
+from muster.cli.inputs import FilesCommand
+from muster.cli.lint import lint
+from muster.cli.plan import plan
 
-app = typer.Typer(help="Queues, quota, gangs and shares of cards for AI and batch clusters.", no_args_is_help=True)
-
-
-@app.callback()
-def main() -> None:
-    """Keep `version` a command of its own: with a single command typer would take its name away."""
+app = typer.Typer(
+    help="Queues, quota, gangs and shares of cards for AI and batch clusters.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command(cls=FilesCommand)(plan)
+app.command(cls=FilesCommand)(lint)
 
 
 @app.command()

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from muster.engine.assignment import Assignment, Mode, Standing
 from muster.engine.fair_victims import find_fair_victims
-from muster.engine.quota import fits, lowest_fitting_height
 from muster.engine.placing import Placing
+from muster.engine.quota import fits, lowest_fitting_height
 from muster.engine.state import EngineState
 from muster.engine.topology import PlacedUse
 from muster.engine.tree import QuotaNode

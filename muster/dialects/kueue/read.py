@@ -103,6 +103,11 @@ def _read_known(
     by_kind: Mapping[str, list[Fields]], nodes: Mapping[str, Node], options: ReadOptions
 ) -> tuple[dict[str, Flavor], Known]:
     topologies = {obj.child("metadata").text("name"): read_topology_levels(obj) for obj in by_kind.get("Topology", ())}
+    if options.derives_topologies:
+        derived = levels_of(nodes.values())
+        for obj in by_kind.get("ResourceFlavor", ()):
+            if derived:
+                topologies.setdefault(obj.child("spec").text("topologyName"), derived)
     flavors = {
         flavor.name: flavor for flavor in (read_flavor(obj, topologies) for obj in by_kind.get("ResourceFlavor", ()))
     }

@@ -185,9 +185,10 @@ def events_of(plan: Plan) -> Iterator[Event]:
 
 def events_of_failure(decision: Decision, error: str) -> Iterator[Event]:
     """What is told when a decision could not be written; an object that is gone needs no telling."""
-    if isinstance(decision, Amend) or (isinstance(decision, Evict) and decision.reason.code is Code.NODE_FAILURES):
-        if "not found" not in error:
-            yield Event("Warning", decision.workload, "SecondPassFailed", error)
+    is_gone = "not found" in error
+    is_node_failure = isinstance(decision, Evict) and decision.reason.code is Code.NODE_FAILURES
+    if isinstance(decision, (Amend, Evict)) and (is_node_failure or isinstance(decision, Amend)) and not is_gone:
+        yield Event("Warning", decision.workload, "SecondPassFailed", error)
 
 
 def _status_of(obj: Mapping[str, Any]) -> dict[str, Any]:

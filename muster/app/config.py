@@ -1,0 +1,187 @@
+"""The configuration file of a command: Kueue's own Configuration as it is, or muster.yaml. Called by the command line.
+
+muster.yaml has a block for each system whose objects are read, and Muster's own settings beside them:
+
+    kueue:
+      strictValidation: true        # refuse what Kueue refuses, even where the meaning is plain
+      configuration: {...}          # what Kueue's file would say
+    guards:                         # limits on preemption; all but the last are off unless given
+      minimumRunTime: 10m
+      queueCoolDown: 5m
+      workloadCoolDown: 30m
+      honourPreemptible: true
+      repeatsMost: 3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from muster.dialects.kueue.durations import NANOSECONDS, duration_ns
+from muster.dialects.kueue.gates import DEFAULT_GATES, FeatureGates
+from muster.dialects.kueue.read import ReadOptions
+from muster.dialects.kueue.schema import Anything, Duration, Flag, Struct, Whole, shape_problems, unknown_fields
+from muster.dialects.kueue.settings import settings_of
+from muster.dialects.kueue.transformations import RequestRules
+from muster.dialects.kueue.warning import ObjectWarning
+from muster.model.documents import parse_value
+from muster.model.errors import InvalidObject, InvalidObjects
+from muster.model.fields import Fields
+from muster.model.labels import Operator, Requirement, Selector
+from muster.model.settings import PreemptionGuards, Settings, UsageFairness
+
+if TYPE_CHECKING:
+    from muster.dialects.kueue.configuration import AdmissionFairSharing
+
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+# Kueue's own Deployment mounts its configuration from a ConfigMap under this name.
+MOUNTED_NAME = "controller_manager_config.yaml"
+_GUARD_FIELDS = Struct(
+    fields={
+        "minimumRunTime": Duration(),
+        "queueCoolDown": Duration(),
+        "workloadCoolDown": Duration(),
+        "honourPreemptible": Flag(),
+        "repeatsMost": Whole(least=0),
+    }
+)
+_FIELDS = Struct(fields={"kueue": Struct(fields={}, is_open=True), "guards": _GUARD_FIELDS})
+_BLOCK = Struct(fields={"strictValidation": Flag(), "configuration": Anything()})
+
+
+def _all_but_system() -> Selector:
+    return Selector((Requirement(NAMESPACE_LABEL, Operator.NOT_IN, frozenset({"kube-system", "kueue-system"})),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """What a configuration amounts to; the defaults are those of no file at all."""
+
+    settings: Settings = field(default_factory=lambda: settings_of(DEFAULT_GATES))
+    gates: FeatureGates = DEFAULT_GATES
+    request_rules: RequestRules = field(default_factory=RequestRules)
+    queued_by_eviction: bool = True
+    frameworks: tuple[str, ...] | None = None  # the kinds of job that are managed; None: all that are known
+    manages_jobs_without_queue: bool = False
+    managed_namespaces: Selector = field(default_factory=_all_but_system)
+    labels_to_copy: tuple[str, ...] = ()
+    strict_validation: bool = False
+    notes: tuple[ObjectWarning, ...] = ()
+
+    def read_options(self, now: float) -> ReadOptions:
+        """How objects that come without a cluster are read: the namespaces that they name are taken to exist."""
+        return ReadOptions(
+            settings=self.settings,
+            request_rules=self.request_rules,
+            queued_by_eviction=self.queued_by_eviction,
+            now=now,
+            assumes_namespaces=True,
+        )
+
+
+def parse_configuration(text: str | bytes, source: str) -> Configuration:
+    """The configuration that a file holds; raises `InvalidObject` or `InvalidObjects` with all that is wrong."""
+    document = parse_value(text, source)
+    fields = Fields.of(document)
+    if fields.text("kind") == "ConfigMap":
+        data = fields.text_map("data")
+        if MOUNTED_NAME not in data:
+            raise fields.error("data", f"has no {MOUNTED_NAME}", "give the ConfigMap that Kueue is started with")
+        fields = Fields.of(parse_value(data[MOUNTED_NAME], f"{source}: data[{MOUNTED_NAME}]"))
+    is_ours = not fields.has("apiVersion") and any(fields.has(name) for name in _FIELDS.fields)
+    return _read_muster(fields) if is_ours else _read_kueue(fields.values, PreemptionGuards())
+
+
+def _read_muster(fields: Fields) -> Configuration:
+    values = dict(fields.values)
+    block = fields.child("kueue")
+    _raise_any((*shape_problems(_FIELDS, values, ""), *unknown_fields(_FIELDS, values, "")))
+    _raise_any((*shape_problems(_BLOCK, block.values, block.path), *unknown_fields(_BLOCK, block.values, block.path)))
+    guards = _read_guards(fields.child("guards"))
+    inner = block.child("configuration")
+    try:
+        configuration = _read_kueue(inner.values, guards)
+    except InvalidObjects as several:
+        raise InvalidObjects(tuple(_below(inner.path, one) for one in several.problems)) from None
+    except InvalidObject as problem:
+        raise _below(inner.path, problem) from None
+    is_whole = inner.has("apiVersion")
+    return replace(
+        configuration,
+        strict_validation=block.flag("strictValidation"),
+        frameworks=configuration.frameworks if block.has("configuration") else None,
+        # A block inside another file need not say which version it is.
+        notes=tuple(
+            ObjectWarning(f"{inner.path}.{note.path}", note.problem, note.hint)
+            for note in configuration.notes
+            if is_whole or note.path != "apiVersion"
+        ),
+    )
+
+
+def _below(path: str, problem: InvalidObject) -> InvalidObject:
+    return InvalidObject(f"{path}.{problem.path}" if problem.path else path, problem.problem, problem.hint)
+
+
+def _raise_any(problems: tuple[InvalidObject, ...]) -> None:
+    if problems:
+        raise InvalidObjects(problems)
+
+
+def _read_guards(guards: Fields) -> PreemptionGuards:
+    defaults = PreemptionGuards()
+    return PreemptionGuards(
+        run_time_least_s=_seconds(guards, "minimumRunTime"),
+        queue_cool_down_s=_seconds(guards, "queueCoolDown"),
+        workload_cool_down_s=_seconds(guards, "workloadCoolDown"),
+        honours_marks=guards.flag("honourPreemptible"),
+        repeat_most=guards.integer("repeatsMost", defaults.repeat_most, least=0),
+    )
+
+
+def _seconds(fields: Fields, name: str) -> float:
+    if not fields.has(name):
+        return 0.0
+    seconds = duration_ns(fields.raw(name), fields.at(name)) / NANOSECONDS
+    if seconds < 0:
+        raise fields.error(name, "is below zero", "give a duration such as 10m")
+    return seconds
+
+
+def _read_kueue(document: Mapping[str, Any], guards: PreemptionGuards) -> Configuration:
+    # Only a command that is given a configuration pays for the rules of one.
+    from muster.dialects.kueue.configuration import read_configuration_fragment
+
+    kueue, notes = read_configuration_fragment(document)
+    ready = kueue.wait_for_pods_ready
+    settings = settings_of(
+        kueue.feature_gates,
+        fair_sharing_strategies=kueue.fair_sharing_strategies,
+        ignores_undeclared=kueue.ignores_undeclared,
+        blocks_until_ready=ready is not None and ready.blocks_admission,
+        usage_fairness=_usage_fairness(kueue.admission_fair_sharing),
+        guards=guards,
+    )
+    return Configuration(
+        settings=settings,
+        gates=kueue.feature_gates,
+        request_rules=kueue.request_rules,
+        queued_by_eviction=ready is None or ready.queues_by_eviction,
+        frameworks=kueue.integrations.frameworks,
+        manages_jobs_without_queue=kueue.manages_jobs_without_queue,
+        managed_namespaces=kueue.managed_namespaces,
+        labels_to_copy=kueue.integrations.label_keys_to_copy,
+        notes=notes,
+    )
+
+
+def _usage_fairness(sharing: AdmissionFairSharing | None) -> UsageFairness | None:
+    if sharing is None:
+        return None
+    return UsageFairness(
+        half_life_s=sharing.usage_half_life_s,
+        sampling_s=sharing.usage_sampling_s,
+        resource_weights=sharing.resource_weights,
+    )

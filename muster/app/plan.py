@@ -1,0 +1,306 @@
+"""What would happen to a set of manifests: read them, run cycles until nothing changes, and say why. No cluster needed.
+
+Called by `muster plan` and by the scenario tests. Nobody leaves in a plan: a workload that is told to go keeps its
+quota, so the one that it goes for is shown as waiting for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from muster.app.config import Configuration
+from muster.app.intake import NotManaged, Remark, latest_moment, take_in
+from muster.dialects.kueue.read import read
+from muster.engine.assignment import Outcome
+from muster.engine.cycle import Cycle
+from muster.engine.decide import decide
+from muster.engine.explain import in_full, verdict_of, verdicts_of_all
+from muster.engine.nominate import nominate
+from muster.engine.state import EngineState
+from muster.engine.tree import QuotaNode
+from muster.model.documents import Document
+from muster.model.plan import Evict, Finish, Plan, Requeue, Reserve
+from muster.model.queue import Stop
+from muster.model.reason import Code, Reason, Verdict
+from muster.model.resources import FlavorResource, sum_amounts
+from muster.model.snapshot import Snapshot
+from muster.model.workload import CheckState, PodSetAdmission, Workload
+
+__all__ = ["PlanOptions", "PlanReport", "latest_moment", "plan_objects"]
+
+CYCLES_MOST = 100_000
+CIRCULAR = "its cohorts go round in a circle"
+# Verdicts that name amounts: others may have been admitted after the workload was tried.
+NAMES_AMOUNTS = frozenset((Code.WAITING_FOR_QUOTA, Code.LOST_TO_ANOTHER, Code.EXCEEDS_MAX_QUOTA))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """How a plan is made."""
+
+    now: float
+    configuration: Configuration = field(default_factory=Configuration)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """A workload got quota; it starts at once unless checks are to be passed."""
+
+    cycle: int
+    workload: str
+    queue: str
+    is_started: bool
+    pod_sets: tuple[PodSetAdmission, ...]
+    asked: Mapping[str, int]  # pods, by pod set
+    borrowed: Mapping[FlavorResource, int]  # what its queue now uses above its own share
+    reason: Reason
+    considered: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evicted:
+    """A workload was told to go; it keeps its quota until its pods are gone."""
+
+    cycle: int
+    workload: str
+    queue: str  # that it leaves
+    in_favour_of: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A workload ended because another took over its work."""
+
+    cycle: int
+    workload: str
+    queue: str
+    in_favour_of: str
+    reason: Reason
+
+
+Step = Admitted | Evicted | Ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A workload that was not admitted: its verdict, and what it asks for."""
+
+    verdict: Verdict
+    needs: Mapping[str, int]  # by resource, of all its pods
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueView:
+    """A queue at the end of the plan."""
+
+    name: str
+    cohort: str
+    inactive_because: str
+    holding: int  # workloads with quota, those told to go included
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanReport:
+    """All that a plan has to say."""
+
+    now: float
+    cycles: int
+    is_settled: bool  # nothing more would change
+    steps: tuple[Step, ...]
+    waiting: tuple[Waiting, ...]
+    held_before: tuple[str, ...]  # workloads that came with quota
+    queues: tuple[QueueView, ...]
+    owners: Mapping[str, str]  # by workload: the job that it is for
+    refused: tuple[Remark, ...]
+    warnings: tuple[Remark, ...]
+    not_managed: tuple[NotManaged, ...]
+    passed_over: Mapping[str, int]
+
+
+def plan_objects(documents: Iterable[Document], options: PlanOptions) -> PlanReport:
+    """The plan for a set of documents. Whatever is wrong with an object is in the report, never an exception."""
+    intake = take_in(documents, options.configuration, options.now)
+    snapshot = read(intake.objects, options.configuration.read_options(options.now))
+    state = EngineState(snapshot)
+    run = _Run(state)
+    run.until_settled(options.now)
+    waiting = tuple(run.waiting())
+    return PlanReport(
+        now=options.now,
+        cycles=state.cycle,
+        is_settled=run.is_settled,
+        steps=tuple(run.steps),
+        waiting=waiting,
+        held_before=tuple(sorted(key for key, one in snapshot.workloads.items() if _holds(one))),
+        queues=tuple(_queue_views(state, snapshot, waiting)),
+        owners=intake.owners,
+        refused=intake.refused,
+        warnings=intake.warnings,
+        not_managed=intake.not_managed,
+        passed_over=intake.passed_over,
+    )
+
+
+def _holds(workload: Workload) -> bool:
+    return workload.admission is not None and not workload.is_finished
+
+
+class _Run:
+    """Cycles over one state, and what came of them."""
+
+    def __init__(self, state: EngineState) -> None:
+        self.state = state
+        self.steps: list[Step] = []
+        self.is_settled = False
+        self._verdicts: dict[str, Verdict] = {}
+
+    def until_settled(self, now: float) -> None:
+        """Run cycles until every head was tried in vain since the last change."""
+        tried: set[object] = set()
+        while self.state.cycle < CYCLES_MOST:
+            if tried.issuperset(self._attempt(head.key) for _, head in self.state.heads()):
+                self.is_settled = True
+                return
+            self.state.begin_cycle(now)
+            plan = decide(self.state)
+            self.state.apply(plan)
+            if self._note(plan):
+                tried.clear()
+            else:
+                tried.update(self._attempt(key) for key in plan.verdicts)
+
+    def _attempt(self, key: str) -> object:
+        """What tells one try of a workload from the next: where its search for a flavor goes on."""
+        progress = self.state.progress.get(key)
+        return key, repr(progress.tried) if progress is not None else ""
+
+    def _note(self, plan: Plan) -> bool:
+        """Take down what a cycle decided; whether anything changed."""
+        before = len(self.steps)
+        for decision in plan.decisions:
+            if isinstance(decision, Reserve):
+                self.steps.append(self._admitted(decision))
+                self._verdicts.pop(decision.workload, None)
+                if not decision.is_admitted:
+                    self._await_checks(decision)
+            elif isinstance(decision, Evict):
+                self.steps.append(self._evicted(decision))
+            elif isinstance(decision, Finish):
+                self.steps.append(self._ended(decision))
+            elif isinstance(decision, Requeue) and decision.workload in plan.verdicts:
+                self._verdicts[decision.workload] = plan.verdicts[decision.workload]
+        return len(self.steps) > before
+
+    def _admitted(self, decision: Reserve) -> Admitted:
+        workload = self.state.workloads[decision.workload]
+        admission = decision.admission
+        node = self.state.tree.leaf(admission.queue)
+        assert node is not None, f"{decision.workload} got quota of a queue that is not there"
+        return Admitted(
+            cycle=self.state.cycle,
+            workload=decision.workload,
+            queue=node.queue.title,
+            is_started=decision.is_admitted,
+            pod_sets=admission.pod_sets,
+            asked={pod_set.name: pod_set.count for pod_set in workload.pod_sets},
+            borrowed=_borrowed(node, admission.usage()),
+            reason=decision.reason,
+            considered=decision.considered,
+        )
+
+    def _evicted(self, decision: Evict) -> Evicted:
+        return Evicted(
+            cycle=self.state.cycle,
+            workload=decision.workload,
+            queue=self._queue_of(decision.workload),
+            in_favour_of=decision.in_favour_of,
+            reason=decision.reason,
+        )
+
+    def _ended(self, decision: Finish) -> Ended:
+        return Ended(
+            cycle=self.state.cycle,
+            workload=decision.workload,
+            queue=self._queue_of(decision.workload),
+            in_favour_of=decision.in_favour_of,
+            reason=decision.reason,
+        )
+
+    def _queue_of(self, key: str) -> str:
+        admission = self.state.workloads[key].admission
+        return admission.queue if admission is not None else ""
+
+    def _await_checks(self, decision: Reserve) -> None:
+        """Open the checks that a workload with quota has to pass, as the controller of workloads does."""
+        workload = self.state.workloads[decision.workload]
+        node = self.state.tree.leaf(decision.admission.queue)
+        assert node is not None, f"{decision.workload} got quota of a queue that is not there"
+        flavors = {flavor for pod_set in decision.admission.pod_sets for flavor in pod_set.flavors.values()}
+        needed = [rule.name for rule in node.queue.checks if not rule.flavors or rule.flavors & flavors]
+        checks = {**dict.fromkeys(needed, CheckState.PENDING), **workload.checks}
+        self.state.take(replace(workload, checks=checks))
+
+    def waiting(self) -> Iterator[Waiting]:
+        """Everyone who was not admitted, each with one verdict in full."""
+        last = Plan(cycle=self.state.cycle, verdicts=self._verdicts)
+        verdicts = verdicts_of_all(self.state, last)
+        full = {key: in_full(self.state, self._up_to_date(one)) for key, one in verdicts.items()}
+        for key, verdict in full.items():
+            like = full.get(verdict.reason.value("like")) if verdict.code is Code.ALIKE_WAITS else None
+            if like is not None:
+                # It asks for the same in the same queue, so it lacks the same.
+                verdict = replace(
+                    verdict, details=like.details, shortages=like.shortages, unblocked_by=like.unblocked_by
+                )
+            yield Waiting(verdict=verdict, needs=_needs(self.state.workloads[key]))
+
+    def _up_to_date(self, verdict: Verdict) -> Verdict:
+        """The verdict against what is used at the end of the plan; in its cycle a try may hold back amounts itself."""
+        workload = self.state.workloads[verdict.workload]
+        node = self.state.tree.leaf(workload.queue)
+        if node is None or verdict.code not in NAMES_AMOUNTS:
+            return verdict
+        mark = self.state.ledger.checkpoint()
+        entry = nominate(Cycle(self.state), node, workload)
+        self.state.ledger.rollback(mark)
+        is_hopeful = entry.assignment is None or entry.assignment.outcome is Outcome.FIT or bool(entry.victims)
+        return verdict if is_hopeful else verdict_of(entry)
+
+
+def _borrowed(node: QuotaNode, usage: Mapping[FlavorResource, int]) -> dict[FlavorResource, int]:
+    """How far the queue is above its own share, in what a workload uses."""
+    if node.parent is None:
+        return {}
+    above = {key: node.usage.get(key, 0) - node.cell(key).subtree for key in usage}
+    return {key: min(amount, usage[key]) for key, amount in sorted(above.items()) if amount > 0 and usage[key] > 0}
+
+
+def _needs(workload: Workload) -> dict[str, int]:
+    parts = (
+        {name: amount * pod_set.count_left for name, amount in pod_set.requests.items()}
+        for pod_set in workload.pod_sets
+    )
+    return dict(sorted(sum_amounts(parts).items()))
+
+
+def _queue_views(state: EngineState, snapshot: Snapshot, waiting: tuple[Waiting, ...]) -> Iterator[QueueView]:
+    pending: dict[str, int] = {}
+    for one in waiting:
+        workload = state.workloads[one.verdict.workload]
+        if workload.admission is None:
+            pending[workload.queue] = pending.get(workload.queue, 0) + 1
+    for name, queue in sorted(snapshot.queues.items()):
+        if not queue.is_leaf:
+            continue
+        parent = snapshot.queues.get(queue.parent) if queue.parent is not None else None
+        stopped = f"its stopPolicy is {queue.stop.value}" if queue.stop is not Stop.NONE else ""
+        yield QueueView(
+            name=queue.title,
+            cohort=parent.title if parent is not None else "",
+            inactive_because=CIRCULAR if name in state.tree.circular else queue.inactive_because or stopped,
+            holding=len(state.holders.in_queue(name)),
+            waiting=pending.get(name, 0),
+        )
