@@ -39,10 +39,13 @@ class Cycle:
             settings=state.settings,
             now=state.now,
             history=state.history,
+            is_spared_from=state.is_spared_from,
         )
         self.decisions: list[Decision] = []
         self.verdicts: dict[str, Verdict] = {}
         self.leaving: dict[str, Victim] = {}  # told to go in this cycle
+        self.promised: list[tuple[QuotaNode, Need]] = []  # charged for those who wait for others to leave
+        self.resumes_at = ""
         self.takers: dict[str, str] = {}  # by root: who last took something in this cycle
         self.skipped_preemptions: dict[str, int] = {}
         self.recomputed: dict[tuple[str, str], int] = {}
@@ -61,6 +64,7 @@ class Cycle:
             skipped_preemptions=self.skipped_preemptions,
             recomputed_targets=self.recomputed,
             steps=self.search.steps,
+            resumes_at=self.resumes_at,
         )
 
     def placing_for(self, workload: Workload, queue: QuotaNode) -> Placing | None:
@@ -119,6 +123,29 @@ class Cycle:
         has_places = topologies is None or not need.places or topologies.has_room(need.places)
         self.ledger.rollback(mark)
         return has_quota, has_places
+
+    def promise(self, queue: QuotaNode, need: Need) -> None:
+        """Hold what a waiting workload will need against the entries behind it, for this cycle."""
+        self.ledger.charge(queue, need.amounts)
+        self.ledger.charge_places(need.places)
+        self.promised.append((queue, need))
+
+    def is_there_now(self, queue: QuotaNode, need: Need) -> bool:
+        """Whether quota and places suffice while everybody told to go is still there.
+
+        What was promised to others does not count, it is not theirs yet; but what victims hold is not free yet either.
+        """
+        if not self.leaving:
+            return True
+        mark = self.ledger.checkpoint()
+        for other, promised in self.promised:
+            self.ledger.release(other, promised.amounts)
+            self.ledger.release_places(promised.places)
+        topologies = self.state.topologies
+        has_places = topologies is None or not need.places or topologies.has_room(need.places)
+        does_fit = has_places and fits(queue, need.amounts)
+        self.ledger.rollback(mark)
+        return does_fit
 
     def need_of(self, workload: Workload, queue: QuotaNode, assignment: Assignment) -> Need:
         """All that an assignment takes."""

@@ -23,9 +23,9 @@ WAITS_FOR_VICTIMS = frozenset((Return.PENDING_PREEMPTION, Return.PENDING_MIGRATI
 PARKS_ALIKE = frozenset((Return.NO_FIT, Return.PREEMPTION_NO_CANDIDATES))
 
 
-def stays_in_line(order: Order, why: Return, progress: ScanProgress | None, *, was_flushed: bool = False) -> bool:
+def stays_in_line(order: Order, why: Return, progress: ScanProgress | None, *, is_called_back: bool = False) -> bool:
     """Whether a workload that was tried in vain keeps its place or is parked."""
-    if was_flushed or (progress is not None and progress.is_pending):
+    if is_called_back or (progress is not None and progress.is_pending):
         return True
     if order is Order.STRICT_FIFO:
         return why is not Return.NAMESPACE_MISMATCH

@@ -49,7 +49,8 @@ def nominate(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Entry:
             entry.why = Return.NAMESPACE_MISMATCH
         return entry
     entry.older_slice = cycle.state.older_slice(workload)
-    found = propose(cycle, entry, progress=cycle.state.progress_of(workload, queue))
+    entry.resumed = cycle.state.progress_of(workload, queue)
+    found = propose(cycle, entry, progress=entry.resumed)
     entry.assignment, entry.victims = found.assignment, found.victims
     entry.status = Status.NOMINATED
     return entry

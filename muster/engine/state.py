@@ -27,6 +27,10 @@ from muster.model.topology import BoundPod, Node
 from muster.model.workload import Workload
 
 
+def _rank(workload: Workload) -> tuple[int, float, str, str]:
+    return (-workload.priority, workload.queued_at, workload.uid, workload.key)
+
+
 class EngineState:
     """Everything that the engine remembers."""
 
@@ -50,6 +54,8 @@ class EngineState:
         self.progress: dict[str, ScanProgress] = {}
         self.preemptors: set[str] = set()
         self.generations: dict[str, int] = {}  # by root: how often something was given back
+        self.versions: dict[str, int] = {}  # by root: how often something was taken or given back
+        self.resumes_at = ""  # the queue at which the last cycle was cut short
         self.preempted_last: dict[str, float] = {}  # by queue: when it last preempted
         self._preempted_by: dict[str, dict[tuple[str, str], int]] = {}  # by victim: how often by whom, and of what kind
         self._stopped_submits = frozenset(
@@ -146,7 +152,7 @@ class EngineState:
 
     def heads(self) -> Iterator[tuple[QuotaNode, Workload]]:
         """The first workload of every queue that takes part."""
-        return self.room.heads(self.now)
+        return self.room.heads(self.now, self.resumes_at)
 
     def progress_of(self, workload: Workload, queue: QuotaNode) -> ScanProgress | None:
         """Where the workload's flavor search goes on, unless it has to start over."""
@@ -167,6 +173,7 @@ class EngineState:
     def apply(self, plan: Plan) -> None:
         """Act on a plan as if all of it had been carried out; what fails is fed back by `take`."""
         assert plan.cycle == self.cycle, "a plan is applied in its own cycle"
+        self.resumes_at = plan.resumes_at
         for decision in plan.decisions:
             if isinstance(decision, Reserve):
                 self._apply_reserve(decision)
@@ -229,18 +236,31 @@ class EngineState:
             self.progress.pop(key, None)
         if decision.why in WAITS_FOR_VICTIMS:
             self.preemptors.add(key)
-        else:
+        elif key in self.preemptors:
             self.preemptors.discard(key)
+            self.flush(decision.queue)  # it holds nobody back any more
         self.room.put_back(decision, self.cycle, self.now, parks_alike=self.settings.parks_alike)
 
     def repeated_preemptor(self, workload: Workload) -> tuple[str, int] | None:
-        """Who has preempted a workload too often already, holds quota, and is unchanged since."""
+        """Who has preempted a workload too often already and is unchanged: it runs, or goes before it and waits.
+
+        Among those that wait, a fixed order decides who holds back whom, so that not all hold back each other.
+        """
         most = self.settings.guards.repeat_most
         for (key, kind), count in self._preempted_by.get(workload.key, {}).items():
-            holder = self.holders.get(key)
-            if most and count >= most and holder is not None and holder.workload.kind_key == kind:
+            contender = self.workloads.get(key)
+            if not most or count < most or contender is None or contender.kind_key != kind:
+                continue
+            is_first = key in self.preemptors and _rank(contender) < _rank(workload)
+            if self.holders.get(key) is not None or is_first:
                 return key, count
         return None
+
+    def is_spared_from(self, victim: Workload, preemptor: Workload) -> bool:
+        """Whether the preemptor has taken the victim so often already that it may not take it again."""
+        most = self.settings.guards.repeat_most
+        counts = self._preempted_by.get(victim.key, {})
+        return most > 0 and counts.get((preemptor.key, preemptor.kind_key), 0) >= most
 
     # Bookkeeping.
 
@@ -306,11 +326,20 @@ class EngineState:
             topologies.put_pod(snapshot.bound_pods[key])
         return topologies
 
+    def _note_change(self, queue: QuotaNode) -> None:
+        root = queue.root.name
+        self.versions[root] = self.versions.get(root, 0) + 1
+
+    def version_of(self, queue: QuotaNode) -> int:
+        """Grows whenever quota of the queue's tree is taken or given back."""
+        return self.versions.get(queue.root.name, 0)
+
     def _charge(self, holder: Holder) -> None:
         self.holders.add(holder)
         self.ledger.charge(holder.queue, holder.usage)
         self.ledger.charge_places(holder.places)
         self.ledger.commit()
+        self._note_change(holder.queue)
 
     def _give_back(self, holder: Holder) -> None:
         """Release a workload's quota, once; those parked in the tree may be tried again."""
@@ -318,6 +347,7 @@ class EngineState:
         self.ledger.release(holder.queue, holder.usage)
         self.ledger.release_places(holder.places)
         self.ledger.commit()
+        self._note_change(holder.queue)
         root = holder.queue.root.name
         self.generations[root] = self.generations.get(root, 0) + 1
         self.flush(root)

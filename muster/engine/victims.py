@@ -112,6 +112,7 @@ class VictimSearch:
     settings: Settings
     now: float
     history: UsageHistory | None = None
+    is_spared_from: Callable[[Workload, Workload], bool] | None = None  # a victim taken too often by one preemptor
     steps: int = 0  # removals tried, for the cycle's budget
 
     def find(self, preemptor: Preemptor) -> list[Victim]:
@@ -181,6 +182,7 @@ class VictimSearch:
                 and not self.ledger.is_gone(holder.workload.key)
                 and holder.workload.key != preemptor.workload.replaces
                 and not is_spared(holder.workload, self.settings.guards, self.now)
+                and not (self.is_spared_from and self.is_spared_from(holder.workload, preemptor.workload))
             ):
                 yield holder
 

@@ -85,12 +85,15 @@ class WaitingRoom:
         self._flushes[root.name] = Flushes(self._flushes.get(root.name, NO_FLUSH).count + 1, cycle)
         self._to_wake.add(root)
 
-    def heads(self, now: float) -> Iterator[tuple[QuotaNode, Workload]]:
-        """The first workload of every queue that takes part; a queue with nobody in line sleeps until a change."""
+    def heads(self, now: float, first: str = "") -> Iterator[tuple[QuotaNode, Workload]]:
+        """The first workload of every queue that takes part, beginning with a queue where one is named.
+
+        A queue with nobody in line sleeps until something changes in its tree.
+        """
         for root in self._to_wake:
             self._awake.update(leaf.name for leaf in root.leaves())
         self._to_wake.clear()
-        for name in sorted(self._awake):
+        for name in sorted(self._awake, key=lambda name: (name < first, name)):
             head = self.line(name, now).head()
             if head is None:
                 self._awake.discard(name)
@@ -107,7 +110,8 @@ class WaitingRoom:
         workload = line.get(decision.workload)
         root = self._tree.nodes[decision.queue].root.name
         was_flushed = self._flushes.get(root, NO_FLUSH).cycle >= cycle
-        stays = stays_in_line(line.order, decision.why, decision.progress, was_flushed=was_flushed)
+        is_called_back = was_flushed or decision.starts_over
+        stays = stays_in_line(line.order, decision.why, decision.progress, is_called_back=is_called_back)
         if stays and workload is not None and not is_backing_off(workload, now):
             line.keep(decision.workload, decision.why)
             self._awake.add(decision.queue)

@@ -32,6 +32,7 @@ class ScanProgress:
     generation: int  # of the queue when it stopped
     kind_key: str
     cycle: int
+    began_at: int = 0  # the version of the queue's tree when the search was at the first flavor
 
     @property
     def is_pending(self) -> bool:
@@ -95,6 +96,7 @@ class Requeue:
     queue: str
     why: Return
     progress: ScanProgress | None = None
+    starts_over: bool = False  # flavors tried before may suit now: it is tried again at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +119,7 @@ class Plan:
     skipped_preemptions: Mapping[str, int] = field(default_factory=dict)  # by queue
     recomputed_targets: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by queue and outcome
     steps: int = 0  # tries made
+    resumes_at: str = ""  # the queue at which the next cycle begins, where this one was cut short
 
     @property
     def reserves(self) -> tuple[Reserve, ...]:

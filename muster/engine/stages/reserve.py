@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from muster.engine.assignment import Assignment, Outcome
-from muster.engine.cycle import Cycle
+from muster.engine.cycle import Cycle, Need
 from muster.engine.explain import reserve_reason, verdict_of
 from muster.engine.holders import Holder
 from muster.engine.nominate import nominate, nominate_for_place, repropose
@@ -17,7 +17,7 @@ from muster.engine.variants import better_variant, worse_variant
 from muster.engine.victims import Victim
 from muster.model.plan import Amend, Evict, Finish, Hold, Requeue, Reserve, Retry, Return, ScanProgress
 from muster.model.queue import PreemptionPolicy
-from muster.model.reason import Code, Reason, because
+from muster.model.reason import Code, Reason, Verdict, because
 from muster.model.resources import FlavorResource
 from muster.model.workload import CheckState
 
@@ -28,12 +28,26 @@ def reserve(cycle: Cycle) -> None:
         holder = cycle.state.holders.get(key)
         if holder is not None:
             place(cycle, nominate_for_place(cycle, holder))
-    entries = [nominate(cycle, queue, workload) for queue, workload in cycle.state.heads()]
+    entries = _nominated(cycle)
     for entry in _in_order(cycle, entries):
         if entry.status is Status.NOMINATED:
             process(cycle, entry)
         if entry.status is not Status.RESERVED:
             put_back(cycle, entry)
+
+
+def _nominated(cycle: Cycle) -> list[Entry]:
+    """Look at the heads until the cycle's budget is used up; the next cycle begins with the first one left out."""
+    entries: list[Entry] = []
+    for queue, workload in cycle.state.heads():
+        if cycle.is_out_of_steps:
+            cycle.resumes_at = cycle.resumes_at or queue.name
+            reason = because(Code.CYCLE_CUT_SHORT, steps=cycle.settings.cycle_steps_most)
+            title = queue.queue.title
+            cycle.verdicts[workload.key] = Verdict(workload=workload.key, queue=title, reason=reason)
+        else:
+            entries.append(nominate(cycle, queue, workload))
+    return entries
 
 
 def _in_order(cycle: Cycle, entries: list[Entry]) -> Iterable[Entry]:
@@ -46,9 +60,6 @@ def process(cycle: Cycle, entry: Entry) -> None:
     """Decide on one nominated entry against what the entries before it have taken."""
     queue, assignment = entry.queue, entry.assignment
     assert queue is not None and assignment is not None, "a nominated entry has a queue and an assignment"
-    if cycle.is_out_of_steps:
-        entry.reason = because(Code.CYCLE_CUT_SHORT, steps=cycle.settings.cycle_steps_most)
-        return
     better = better_variant(cycle, entry)
     if better is not None:
         entry.status = Status.SKIPPED
@@ -70,6 +81,8 @@ def process(cycle: Cycle, entry: Entry) -> None:
         _skip(cycle, entry, queue)
     elif outcome is Outcome.PREEMPT:
         _preempt(cycle, entry, queue, assignment)
+    elif not cycle.is_there_now(queue, cycle.need_of(entry.workload, queue, assignment)):
+        _skip(cycle, entry, queue)
     else:
         worse = worse_variant(cycle, entry)
         if worse is not None:
@@ -154,8 +167,8 @@ def _wait_without_victims(cycle: Cycle, entry: Entry, queue: QuotaNode, assignme
     entry.why = Return.PREEMPTION_NO_CANDIDATES
     is_sure_to_get_it_back = queue.queue.preemption.reclaim is PreemptionPolicy.ANY
     if not is_sure_to_get_it_back or (cycle.settings.preemptors_first and entry.is_preemptor):
-        cycle.ledger.charge(queue, held_for_later(queue, assignment))
-        cycle.ledger.charge_places(cycle.need_of(entry.workload, queue, assignment).places)
+        places = cycle.need_of(entry.workload, queue, assignment).places
+        cycle.promise(queue, Need(held_for_later(queue, assignment), places))
         cycle.takers[queue.root.name] = entry.workload.key
 
 
@@ -218,7 +231,10 @@ def _admit(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment)
                 cycle.decisions.append(Hold(waiting_for=waiting))
             entry.reason = because(Code.WAITING_FOR_PODS_READY, waiting_for=", ".join(waiting))
             return
-    _take(cycle, entry, queue, assignment)
+    need = cycle.need_of(entry.workload, queue, assignment)
+    cycle.ledger.charge(queue, need.amounts)
+    cycle.ledger.charge_places(need.places)
+    cycle.takers[queue.root.name] = entry.workload.key
     entry.status = Status.RESERVED
     workload = entry.workload
     cycle.decisions.append(
@@ -251,11 +267,10 @@ def _passed_over(assignment: Assignment) -> tuple[Reason, ...]:
 
 
 def _take(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment) -> None:
-    """Charge what the entry gets, against what its victims leave."""
+    """Promise what the entry will get when its victims have left."""
     for victim in entry.victims:
         cycle.leaving[victim.holder.workload.key] = victim
-    cycle.ledger.charge(queue, assignment.usage)
-    cycle.ledger.charge_places(cycle.need_of(entry.workload, queue, assignment).places)
+    cycle.promise(queue, cycle.need_of(entry.workload, queue, assignment))
     cycle.takers[queue.root.name] = entry.workload.key
 
 
@@ -266,9 +281,28 @@ def put_back(cycle: Cycle, entry: Entry) -> None:
     if entry.status is not Status.REFUSED and entry.why is Return.GENERIC:
         entry.why = Return.FAILED_AFTER_NOMINATION
     cycle.verdicts[entry.workload.key] = verdict_of(entry)
+    progress = _progress(cycle, entry)
+    starts_over = _starts_over(cycle, entry, queue, progress)
     cycle.decisions.append(
-        Requeue(workload=entry.workload.key, queue=queue.name, why=entry.why, progress=_progress(cycle, entry))
+        Requeue(
+            workload=entry.workload.key,
+            queue=queue.name,
+            why=entry.why,
+            progress=None if starts_over else progress,
+            starts_over=starts_over,
+        )
     )
+
+
+def _starts_over(cycle: Cycle, entry: Entry, queue: QuotaNode, progress: ScanProgress | None) -> bool:
+    """Whether flavors tried in earlier cycles may suit by now: something changed since the search was at the first.
+
+    Kueue parks the workload here, and it may then wait for ever although a flavor has room.
+    """
+    is_at_end = progress is not None and not progress.is_pending
+    if entry.resumed is None or not entry.resumed.is_pending or not is_at_end:
+        return False
+    return cycle.state.version_of(queue) != entry.resumed.began_at
 
 
 def _progress(cycle: Cycle, entry: Entry) -> ScanProgress | None:
@@ -282,4 +316,11 @@ def _progress(cycle: Cycle, entry: Entry) -> ScanProgress | None:
         generation=cycle.state.generation_of(entry.queue),
         kind_key=entry.workload.kind_key,
         cycle=cycle.state.cycle,
+        began_at=_began_at(cycle, entry, entry.queue),
     )
+
+
+def _began_at(cycle: Cycle, entry: Entry, queue: QuotaNode) -> int:
+    if entry.resumed is not None and entry.resumed.is_pending:
+        return entry.resumed.began_at
+    return cycle.state.version_of(queue)
