@@ -23,7 +23,7 @@ from muster.dialects.kueue.durations import NANOSECONDS, duration_ns
 from muster.dialects.kueue.gates import DEFAULT_GATES, FeatureGates
 from muster.dialects.kueue.read import ReadOptions
 from muster.dialects.kueue.schema import Anything, Duration, Flag, Struct, Whole, shape_problems, unknown_fields
-from muster.dialects.kueue.settings import settings_of
+from muster.dialects.kueue.settings import Configured, settings_of
 from muster.dialects.kueue.transformations import RequestRules
 from muster.dialects.kueue.warning import ObjectWarning
 from muster.model.documents import parse_value
@@ -156,14 +156,14 @@ def _read_kueue(document: Mapping[str, Any], guards: PreemptionGuards) -> Config
 
     kueue, notes = read_configuration_fragment(document)
     ready = kueue.wait_for_pods_ready
-    settings = settings_of(
-        kueue.feature_gates,
+    configured = Configured(
         fair_sharing_strategies=kueue.fair_sharing_strategies,
         ignores_undeclared=kueue.ignores_undeclared,
         blocks_until_ready=ready is not None and ready.blocks_admission,
         usage_fairness=_usage_fairness(kueue.admission_fair_sharing),
         guards=guards,
     )
+    settings = settings_of(kueue.feature_gates, configured)
     return Configuration(
         settings=settings,
         gates=kueue.feature_gates,

@@ -15,7 +15,7 @@ from muster.dialects.kueue.read import read
 from muster.engine.assignment import Outcome
 from muster.engine.cycle import Cycle
 from muster.engine.decide import decide
-from muster.engine.explain import in_full, verdict_of, verdicts_of_all
+from muster.engine.explain import in_full, shortages_of, verdict_of, verdicts_of_all
 from muster.engine.nominate import nominate
 from muster.engine.state import EngineState
 from muster.engine.tree import QuotaNode
@@ -266,8 +266,10 @@ class _Run:
         mark = self.state.ledger.checkpoint()
         entry = nominate(Cycle(self.state), node, workload)
         self.state.ledger.rollback(mark)
-        is_hopeful = entry.assignment is None or entry.assignment.outcome is Outcome.FIT or bool(entry.victims)
-        return verdict if is_hopeful else verdict_of(entry)
+        if entry.assignment is None or entry.assignment.outcome is Outcome.FIT or entry.victims:
+            return verdict
+        entry.shortages = shortages_of(node, entry.assignment)
+        return verdict_of(entry)
 
 
 def _borrowed(node: QuotaNode, usage: Mapping[FlavorResource, int]) -> dict[FlavorResource, int]:

@@ -18,15 +18,16 @@ from muster.model.plan import Plan
 from muster.model.queue import PreemptionPolicy, Stop
 from muster.model.reason import Code, Reason, Shortage, Verdict, because
 from muster.model.resources import FlavorResource, amount_text, is_unlimited
-from muster.model.workload import CheckState, Workload
+from muster.model.workload import Admission, CheckState, Workload
 
-SHORTAGES_MOST = 8  # a verdict names the first flavors; a queue may have hundreds
+SHORTAGES_MOST = 8
 
 
 def reserve_reason(queue: QuotaNode, assignment: Assignment) -> Reason:
     """Why a workload was admitted: which flavors pay."""
     flavors = sorted({flavor for flavor, _ in assignment.usage})
-    return because(Code.QUOTA_RESERVED, queue=queue.queue.title, flavors=", ".join(flavors) or "no flavor")
+    paying = ", ".join(flavors) or "no flavor, for it asks for nothing that is counted"
+    return because(Code.QUOTA_RESERVED, queue=queue.queue.title, flavors=paying)
 
 
 def verdict_of(entry: Entry) -> Verdict:
@@ -34,17 +35,14 @@ def verdict_of(entry: Entry) -> Verdict:
     queue = entry.queue
     assert queue is not None, "a head has a queue"
     details: tuple[Reason, ...] = ()
-    shortages: tuple[Shortage, ...] = ()
     if entry.assignment is not None:
         details = tuple(_details(entry.assignment))
-        if entry.reason is None or entry.reason.code is Code.LOST_TO_ANOTHER:
-            shortages = tuple(_shortages(queue, entry.assignment))[:SHORTAGES_MOST]
     return Verdict(
         workload=entry.workload.key,
         queue=queue.queue.title,
         reason=entry.reason or _reason(entry, queue),
         details=details,
-        shortages=shortages,
+        shortages=entry.shortages,
     )
 
 
@@ -64,11 +62,18 @@ def _details(assignment: Assignment) -> Iterator[Reason]:
     yield from seen
 
 
+def shortages_of(queue: QuotaNode, assignment: Assignment) -> tuple[Shortage, ...]:
+    """What is missing as the ledger stands; only the first flavors are named, a queue may have hundreds."""
+    return tuple(_shortages(queue, assignment))[:SHORTAGES_MOST]
+
+
 def _shortages(queue: QuotaNode, assignment: Assignment) -> Iterator[Shortage]:
-    """Per flavor that was looked at, every resource of which too little is free."""
+    """Per flavor that would suit the pods, every resource of which too little is free."""
     asked: dict[FlavorResource, int] = {}
     for pod_set in assignment.pod_sets:
         for attempt in pod_set.attempts:
+            if attempt.refusal is Code.NO_MATCHING_FLAVOR:
+                continue  # more quota there would not help
             group = [g for g in queue.queue.groups if attempt.flavor in g.flavors]
             for resource in sorted(pod_set.requests):
                 if any(resource in g.resources for g in group):
@@ -113,6 +118,9 @@ def _advice(verdict: Verdict, queue: QuotaNode | None) -> Iterator[str]:
             yield f"{need} of {shortage.resource} in {shortage.flavor} given back by those who hold it{holders}"
         if queue is not None and queue.queue.preemption.within_queue is PreemptionPolicy.NEVER:
             yield f"queue {queue.queue.title} being allowed to preempt within itself (preemption.withinClusterQueue)"
+    elif any(detail.code is Code.RESOURCE_NOT_COVERED for detail in verdict.details):
+        missing = next(d.value("resource") for d in verdict.details if d.code is Code.RESOURCE_NOT_COVERED)
+        yield f"quota for {missing} in queue {verdict.queue}, or pods that do not ask for it"
     elif code is Code.EXCEEDS_MAX_QUOTA:
         for shortage in verdict.shortages:
             if not is_unlimited(shortage.most):
@@ -142,6 +150,8 @@ _ADVICE = {
     Code.WAITING_FOR_PODS_READY: ("the pods of the workloads named becoming ready",),
     Code.HELD_BACK: ("the workload named finishing; nothing is to be done",),
     Code.BETTER_VARIANT_RUNS: ("nothing is to be done",),
+    Code.WAITING_TO_REQUEUE: ("whatever evicted it letting it queue again",),
+    Code.CYCLE_CUT_SHORT: ("the next cycle; nothing is to be done",),
     Code.PENDING_EVALUATION: ("the next cycle; nothing is to be done",),
 }
 
@@ -167,8 +177,8 @@ def untried(state: EngineState, workload: Workload) -> Verdict:
 
 def _untried_reason(state: EngineState, workload: Workload, node: QuotaNode | None) -> Reason:
     if workload.admission is not None:
-        waiting = sorted(name for name, check in workload.checks.items() if check is not CheckState.READY)
-        return because(Code.WAITING_FOR_CHECKS, queue=workload.admission.queue, checks=", ".join(waiting) or "-")
+        waiting = ", ".join(unready_checks(state, workload, workload.admission))
+        return because(Code.WAITING_FOR_CHECKS, queue=workload.admission.queue, checks=waiting or "of its queue")
     if not workload.is_active:
         return because(Code.SUSPENDED)
     if workload.gates and state.settings.admission_gates:
@@ -181,7 +191,21 @@ def _untried_reason(state: EngineState, workload: Workload, node: QuotaNode | No
     if node.queue.inactive_because or node.queue.stop is not Stop.NONE:
         problem = node.queue.inactive_because or f"its stopPolicy is {node.queue.stop.value}"
         return because(Code.QUEUE_INACTIVE, queue=node.queue.title, problem=problem)
+    if state.is_submit_stopped(workload):
+        problem = f"the queue {workload.submit_queue} that it was submitted to is stopped"
+        return because(Code.QUEUE_INACTIVE, queue=node.queue.title, problem=problem)
+    if workload.is_held:
+        return because(Code.WAITING_TO_REQUEUE)
     return _waiting_reason(state, workload, node)
+
+
+def unready_checks(state: EngineState, workload: Workload, admission: Admission) -> list[str]:
+    """The checks that a workload with quota still has to pass, given the flavors it got."""
+    node = state.tree.leaf(admission.queue)
+    flavors = {flavor for given in admission.pod_sets for flavor in given.flavors.values()}
+    rules = node.queue.checks if node is not None else ()
+    needed = {rule.name for rule in rules if not rule.flavors or rule.flavors & flavors} | set(workload.checks)
+    return sorted(name for name in needed if workload.checks.get(name) is not CheckState.READY)
 
 
 def _waiting_reason(state: EngineState, workload: Workload, node: QuotaNode) -> Reason:

@@ -154,6 +154,7 @@ class FlavorSearch:
         requests = sum_amounts(member.requests for member in members)
         results: list[_Found] = []
         looked_at: set[str] = set()
+        uncovered: list[str] = []
         for resource in sorted(requests):
             if resource in looked_at:
                 continue
@@ -163,8 +164,11 @@ class FlavorSearch:
                 covered = {name: requests[name] for name in group.resources if name in requests}
                 results.append(self._scan(members, group, covered, used))
             elif requests[resource] and not self.settings.ignores_undeclared:
-                uncovered = because(Code.RESOURCE_NOT_COVERED, queue=self.queue.queue.title, resource=resource)
-                return _Found(reasons=[uncovered], refusal=Code.NO_MATCHING_FLAVOR)
+                uncovered.append(resource)
+        if uncovered:
+            names = ", ".join(uncovered)
+            reason = because(Code.RESOURCE_NOT_COVERED, queue=self.queue.queue.title, resource=names)
+            return _Found(reasons=[reason], refusal=Code.NO_MATCHING_FLAVOR)
         return _merged(results)
 
     def _scan(

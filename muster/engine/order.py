@@ -10,7 +10,7 @@ from muster.engine.holders import Holder
 from muster.engine.tree import QuotaNode
 from muster.engine.victims import Victim
 from muster.model.plan import Return, ScanProgress
-from muster.model.reason import Reason
+from muster.model.reason import Reason, Shortage
 from muster.model.settings import Settings
 from muster.model.workload import Workload
 
@@ -39,6 +39,7 @@ class Entry:
     why: Return = Return.GENERIC
     reason: Reason | None = None
     keeps_progress: bool = True
+    shortages: tuple[Shortage, ...] = ()  # as it was tried, before anything was held for it
     resumed: ScanProgress | None = None  # where its flavor search went on
 
     @property

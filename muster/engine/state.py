@@ -367,6 +367,9 @@ class EngineState:
         """The running workload that this one takes over from."""
         return self.holders.get(workload.replaces) if self.settings.elastic_slices and workload.replaces else None
 
+    def is_submit_stopped(self, workload: Workload) -> bool:
+        return workload.submit_queue in self._stopped_submits
+
     def siblings(self, workload: Workload) -> Iterator[Holder]:
         """Admitted variants of the same workload in the same queue, which race it for another flavor."""
         if not workload.variant_of:

@@ -39,6 +39,7 @@ class Code(Enum):
     ALIKE_WAITS = "AlikeWaits"
     CYCLE_CUT_SHORT = "CycleCutShort"
     HELD_BACK = "HeldBack"
+    WAITING_TO_REQUEUE = "WaitingToRequeue"
     BETTER_VARIANT_RUNS = "BetterVariantRuns"
 
     # Why one flavor was passed over.
@@ -76,7 +77,7 @@ TEMPLATES: Mapping[Code, str] = {
     Code.EXCEEDS_MAX_QUOTA: "it asks for more than queue {queue} could ever get, even with all it may borrow",
     Code.WAITING_FOR_QUOTA: "queue {queue} does not have enough free quota",
     Code.TOPOLOGY_PLACEMENT_FAILED: "the pods do not fit together where they must be",
-    Code.WAITING_FOR_PREEMPTED_WORKLOADS: "it waits for {count} preempted workloads to leave: {victims}",
+    Code.WAITING_FOR_PREEMPTED_WORKLOADS: "it waits for the workloads that were preempted for it to leave: {victims}",
     Code.ADMISSION_GATED: "its admission is held back by {gates}",
     Code.PREEMPTION_GATED: "it needs to preempt, and its preemption is held back by {gates}",
     Code.MISCONFIGURED: "its pods could not run: {problem}",
@@ -93,6 +94,7 @@ TEMPLATES: Mapping[Code, str] = {
     Code.BEHIND_ANOTHER: "{ahead} is ahead of it in queue {queue}",
     Code.ALIKE_WAITS: "{like}, which asks for the same, could not start either",
     Code.CYCLE_CUT_SHORT: "the cycle ran out of its {steps} steps before its turn; it is tried again",
+    Code.WAITING_TO_REQUEUE: "it was evicted and has not been let into the queue again",
     Code.HELD_BACK: "{contender} has preempted it {count} times and runs: it waits until that one leaves or changes",
     Code.BETTER_VARIANT_RUNS: "{variant} runs the same work in a better flavor",
     Code.FLAVOR_MISSING: "flavor {flavor} does not exist",

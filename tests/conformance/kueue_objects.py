@@ -9,7 +9,7 @@ from typing import Any
 from muster.dialects.kueue.durations import duration_ns
 from muster.dialects.kueue.gates import FeatureGates
 from muster.dialects.kueue.read import ReadOptions, read
-from muster.dialects.kueue.settings import settings_of
+from muster.dialects.kueue.settings import Configured, settings_of
 from muster.dialects.kueue.topology_assignment import expanded
 from muster.dialects.kueue.transformations import RequestRules, Transformation
 from muster.engine.state import EngineState
@@ -32,12 +32,12 @@ def settings_for(case: Case) -> Settings:
     if fair.get("enabled"):
         default = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
         strategies = tuple(fair.get("preemptionStrategies") or default)
-    return settings_of(
-        FeatureGates(dict(config.get("featureGates") or {})),
+    configured = Configured(
         fair_sharing_strategies=strategies,
         ignores_undeclared=config.get("quotaCheckStrategy") == "IgnoreUndeclared",
         usage_fairness=_usage_fairness(config.get("admissionFairSharing")),
     )
+    return settings_of(FeatureGates(dict(config.get("featureGates") or {})), configured)
 
 
 def _usage_fairness(given: Mapping[str, Any] | None) -> UsageFairness | None:

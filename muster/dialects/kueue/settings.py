@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from muster.dialects.kueue.gates import FeatureGates
 from muster.model.settings import FairSharing, PreemptionGuards, Settings, UsageFairness
 from muster.model.topology import TopologyRules
 
 
-def settings_of(
-    gates: FeatureGates,
-    *,
-    fair_sharing_strategies: tuple[str, ...] | None = None,
-    ignores_undeclared: bool = False,
-    blocks_until_ready: bool = False,
-    usage_fairness: UsageFairness | None = None,
-    guards: PreemptionGuards | None = None,
-) -> Settings:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configured:
+    """What the configuration file says beside the gates."""
+
+    fair_sharing_strategies: tuple[str, ...] | None = None  # None: queues do not share by weight
+    ignores_undeclared: bool = False
+    blocks_until_ready: bool = False
+    usage_fairness: UsageFairness | None = None
+    guards: PreemptionGuards = field(default_factory=PreemptionGuards)
+
+
+def settings_of(gates: FeatureGates, configured: Configured | None = None) -> Settings:
     """The settings that gates and configuration amount to."""
+    given = configured or Configured()
     fair_sharing = None
-    if fair_sharing_strategies is not None:
+    if given.fair_sharing_strategies is not None:
         fair_sharing = FairSharing(
-            strategies=fair_sharing_strategies,
+            strategies=given.fair_sharing_strategies,
             spares_nominal_comparison=gates.is_on("FairSharingPreemptWithinNominal"),
             favours_non_borrowing=gates.is_on("FairSharingPrioritizeNonBorrowing"),
         )
@@ -33,7 +39,7 @@ def settings_of(
         recomputes_overlap=gates.is_on("RecomputeAssignmentUponPreemptionTargetsOverlap"),
         parks_alike=gates.is_on("SchedulingEquivalenceHashing"),
         releases_finished_pods=gates.is_on("ReclaimablePods"),
-        ignores_undeclared=ignores_undeclared and gates.is_on("QuotaCheckStrategy"),
+        ignores_undeclared=given.ignores_undeclared and gates.is_on("QuotaCheckStrategy"),
         priority_boost=gates.is_on("PriorityBoost"),
         concurrent_admission=gates.is_on("ConcurrentAdmission"),
         preemption_gates=gates.is_on("MultiKueueOrchestratedPreemption") or gates.is_on("ConcurrentAdmission"),
@@ -44,10 +50,10 @@ def settings_of(
         recomputes_places=gates.is_on("TASRecomputeAssignmentWithinSchedulingCycle"),
         replaces_nodes=gates.is_on("TASFailedNodeReplacement"),
         replaces_nodes_fast=gates.is_on("TASFailedNodeReplacementFailFast"),
-        blocks_until_ready=blocks_until_ready and not gates.is_on("DisableWaitForPodsReady"),
+        blocks_until_ready=given.blocks_until_ready and not gates.is_on("DisableWaitForPodsReady"),
         fair_sharing=fair_sharing,
-        usage_fairness=usage_fairness if gates.is_on("AdmissionFairSharing") else None,
-        guards=guards or PreemptionGuards(),
+        usage_fairness=given.usage_fairness if gates.is_on("AdmissionFairSharing") else None,
+        guards=given.guards,
     )
 
 

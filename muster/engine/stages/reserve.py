@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from muster.engine.assignment import Assignment, Outcome
 from muster.engine.cycle import Cycle, Need
-from muster.engine.explain import reserve_reason, verdict_of
+from muster.engine.explain import reserve_reason, shortages_of, verdict_of
 from muster.engine.holders import Holder
 from muster.engine.nominate import nominate, nominate_for_place, repropose
 from muster.engine.order import Entry, Status, entry_order
@@ -67,6 +67,8 @@ def process(cycle: Cycle, entry: Entry) -> None:
         return
     assignment = _recomputed(cycle, entry, queue, assignment)
     outcome = assignment.outcome
+    if outcome is not Outcome.FIT:
+        entry.shortages = shortages_of(queue, assignment)
     if outcome is Outcome.NO_FIT:
         entry.why = Return.NO_FIT
     elif outcome is Outcome.PREEMPT and not entry.victims:
@@ -195,6 +197,8 @@ def _defer(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment)
 
 def _skip(cycle: Cycle, entry: Entry, queue: QuotaNode) -> None:
     """Something processed before took what it needed."""
+    assert entry.assignment is not None, "it was nominated"
+    entry.shortages = shortages_of(queue, entry.assignment)
     entry.status = Status.SKIPPED
     winner = cycle.takers.get(queue.root.name, "another workload")
     entry.reason = because(Code.LOST_TO_ANOTHER, queue=queue.queue.title, winner=winner)
