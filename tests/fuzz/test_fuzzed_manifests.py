@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from muster.app.plan import PlanOptions, latest_moment, plan_objects
 from muster.dialects.kueue.lint import lint
 from muster.dialects.kueue.lint_fix import fixed
 from muster.model.documents import Document, parse_documents
@@ -38,9 +39,14 @@ def fix_all(documents: list[Document]) -> object:
     return lint(fixed((document.source, document.value) for document in documents))
 
 
-# What is done with the documents of a manifest, in order. A step that takes whole documents goes here: validate, read
-# and plan too. Each may raise InvalidObject; the steps after it still run, since lint and the readers are independent.
-STEPS: list[Step] = [lint_all, fix_all]
+def plan_all(documents: list[Document]) -> object:
+    """Validate, read and decide, as `muster plan` does."""
+    return plan_objects(documents, PlanOptions(now=latest_moment(documents) or 0.0))
+
+
+# What is done with the documents of a manifest, in order. A step that takes whole documents goes here. Each may raise
+# InvalidObject; the steps after it still run, since they are independent.
+STEPS: list[Step] = [lint_all, fix_all, plan_all]
 
 
 def read_everything(documents: list[Document]) -> None:
