@@ -52,9 +52,30 @@ def _waiting_bytes() -> float:
     return bytes_per_waiting()
 
 
+def _place_ms() -> float:
+    from bench.places import place_and_charge_s
+
+    return place_and_charge_s(640) * 1e3
+
+
+def _nodes_ratio() -> float:
+    from bench.places import place_and_charge_s
+
+    return place_and_charge_s(16_000) / place_and_charge_s(640)
+
+
+def _new_kind_ratio() -> float:
+    from bench.places import first_search_s
+
+    return first_search_s(16_000) / first_search_s(640)
+
+
 FIGURES = (
     Figure("admissions", _admissions_per_cpu_second, "per CPU-second, 50,000 in 1,000 queues", 5_000, is_least=True),
     Figure("waiting-ratio", _waiting_ratio, "cost of an admission at 100,000 waiting to that at 1,000", 1.3),
+    Figure("place", _place_ms, "ms, 8 pods in one of 10 racks of 64 nodes", 1.0),
+    Figure("nodes-ratio", _nodes_ratio, "cost of a place in 16,000 nodes to that in 640", 10),
+    Figure("new-kind-ratio", _new_kind_ratio, "the same for a kind of pod not seen before", 10),
     Figure("idle-cycle", _idle_cycle_ms, "ms, a cycle in which nothing changed", 1.0),
     Figure("waiting-bytes", _waiting_bytes, "bytes a waiting workload", 3 * 1024),
 )
