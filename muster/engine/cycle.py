@@ -156,4 +156,7 @@ class Cycle:
         """A queue that preempted a moment ago may have to wait, where the setting says so."""
         cool_down_s = self.settings.guards.queue_cool_down_s
         last = self.state.preempted_last.get(queue.name)
-        return cool_down_s <= 0 or last is None or self.state.now - last >= cool_down_s
+        if cool_down_s <= 0 or last is None or self.state.now - last >= cool_down_s:
+            return True
+        self.search.spared_until = min(self.search.spared_until, last + cool_down_s)
+        return False

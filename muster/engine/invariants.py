@@ -54,6 +54,8 @@ def _place_violations(state: EngineState) -> Iterator[str]:
     for key, workload in state.workloads.items():
         is_waiting = any(line.get(key) is not None for line in lines.values())
         is_holding = state.holders.get(key) is not None
+        if not is_waiting and not is_holding and state.should_wait(workload):
+            yield f"{key} should wait in {workload.queue} and is nowhere"
         if is_waiting and is_holding:
             yield f"{key} waits and holds quota"
         if workload.is_finished and (is_waiting or is_holding):

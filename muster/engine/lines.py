@@ -150,6 +150,20 @@ class Line:
             self._quit(workload)
             self._alone[key] = None
 
+    def recall(self, key: str) -> None:
+        """Call one parked workload back, and those of its kind that were parked with it."""
+        workload = self._workloads.get(key)
+        if workload is None:
+            return
+        if key in self._alone:
+            del self._alone[key]
+            self._join(workload)
+        self._hopeless.pop(workload.kind_key, None)
+        for group in self._groups_of_kind(workload):
+            if group.is_parked:
+                group.is_parked = False
+                self._offer(group)
+
     def flush(self, may_be_tried: Callable[[Workload], bool]) -> None:
         """Call parked workloads back into line after something changed."""
         self._hopeless.clear()

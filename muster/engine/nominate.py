@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from muster.engine.assignment import Assignment, FlavorChoice, Mode, Outcome, PodSetChoice
 from muster.engine.cycle import Cycle
@@ -50,9 +51,11 @@ def nominate(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Entry:
         return entry
     entry.older_slice = cycle.state.older_slice(workload)
     entry.resumed = cycle.state.progress_of(workload, queue)
+    cycle.search.spared_until = inf
     found = propose(cycle, entry, progress=entry.resumed)
     entry.assignment, entry.victims = found.assignment, found.victims
     entry.status = Status.NOMINATED
+    entry.retry_at = cycle.search.spared_until if cycle.search.spared_until < inf else None
     return entry
 
 

@@ -40,6 +40,7 @@ class Entry:
     reason: Reason | None = None
     keeps_progress: bool = True
     shortages: tuple[Shortage, ...] = ()  # as it was tried, before anything was held for it
+    retry_at: float | None = None  # when a limit that spared its victims runs out
     resumed: ScanProgress | None = None  # where its flavor search went on
 
     @property

@@ -26,6 +26,13 @@ from muster.model.snapshot import Snapshot
 from muster.model.topology import BoundPod, Node
 from muster.model.workload import Workload
 
+Identity = tuple[str, str, str]
+
+
+def _identity(workload: Workload) -> Identity:
+    """The same for a workload as long as it is the same one and asks for the same; a name may be used again."""
+    return (workload.key, workload.uid, workload.kind_key)
+
 
 def _rank(workload: Workload) -> tuple[int, float, str, str]:
     return (-workload.priority, workload.queued_at, workload.uid, workload.key)
@@ -57,7 +64,7 @@ class EngineState:
         self.versions: dict[str, int] = {}  # by root: how often something was taken or given back
         self.resumes_at = ""  # the queue at which the last cycle was cut short
         self.preempted_last: dict[str, float] = {}  # by queue: when it last preempted
-        self._preempted_by: dict[str, dict[tuple[str, str], int]] = {}  # by victim: how often by whom, and of what kind
+        self._preempted_by: dict[str, dict[Identity, int]] = {}  # by victim: how often by whom
         self._stopped_submits = frozenset(
             key for key, submit in snapshot.submit_queues.items() if submit.stop is not Stop.NONE
         )
@@ -81,7 +88,7 @@ class EngineState:
             self._give_back(before)
         if after is not None:
             self._charge(after)
-        elif self._may_wait(workload):
+        elif self.should_wait(workload):
             self.room.add(workload, self.now)
 
     def drop(self, key: str) -> None:
@@ -225,7 +232,7 @@ class EngineState:
         contender = self.workloads.get(decision.in_favour_of)
         if contender is not None:
             counts = self._preempted_by.setdefault(decision.workload, {})
-            by = (contender.key, contender.kind_key)
+            by = _identity(contender)
             counts[by] = counts.get(by, 0) + 1
 
     def _apply_requeue(self, decision: Requeue) -> None:
@@ -247,9 +254,10 @@ class EngineState:
         Among those that wait, a fixed order decides who holds back whom, so that not all hold back each other.
         """
         most = self.settings.guards.repeat_most
-        for (key, kind), count in self._preempted_by.get(workload.key, {}).items():
+        for identity, count in self._preempted_by.get(workload.key, {}).items():
+            key = identity[0]
             contender = self.workloads.get(key)
-            if not most or count < most or contender is None or contender.kind_key != kind:
+            if not most or count < most or contender is None or _identity(contender) != identity:
                 continue
             is_first = key in self.preemptors and _rank(contender) < _rank(workload)
             if self.holders.get(key) is not None or is_first:
@@ -260,7 +268,7 @@ class EngineState:
         """Whether the preemptor has taken the victim so often already that it may not take it again."""
         most = self.settings.guards.repeat_most
         counts = self._preempted_by.get(victim.key, {})
-        return most > 0 and counts.get((preemptor.key, preemptor.kind_key), 0) >= most
+        return most > 0 and counts.get(_identity(preemptor), 0) >= most
 
     # Bookkeeping.
 
@@ -289,7 +297,8 @@ class EngineState:
         for name, amounts in in_use.items():
             self.history.sample(name, in_base_units(amounts), self.now)
 
-    def _may_wait(self, workload: Workload) -> bool:
+    def should_wait(self, workload: Workload) -> bool:
+        """Whether a workload without quota belongs into its queue's line."""
         is_held_back = bool(workload.gates) and self.settings.admission_gates
         return (
             workload.is_active
@@ -297,6 +306,7 @@ class EngineState:
             and not workload.is_split
             and not is_held_back
             and workload.queue in self.room
+            and workload.admission is None
             and workload.submit_queue not in self._stopped_submits
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 
 from muster.engine.holders import Holder, Holders
 from muster.engine.ledger import Ledger
@@ -91,16 +92,21 @@ def may_preempt(policy: PreemptionPolicy, preemptor: Workload, candidate: Worklo
     return False
 
 
-def is_spared(workload: Workload, guards: PreemptionGuards, now: float) -> bool:
-    """Whether a named setting protects a running workload; one that is leaving already is not protected."""
+def spared_until(workload: Workload, guards: PreemptionGuards, now: float) -> float:
+    """Until when a named setting protects a running workload; one that is leaving already is not protected."""
     if workload.is_evicted or not guards.is_any_on:
-        return False
+        return now
     if guards.honours_marks and not workload.is_preemptible:
-        return True
-    ran_s = now - workload.reserved_at if workload.reserved_at is not None else 0.0
-    if ran_s < guards.run_time_least_s:
-        return True
-    return workload.preempted_at is not None and now - workload.preempted_at < guards.workload_cool_down_s
+        return inf
+    until = (workload.reserved_at if workload.reserved_at is not None else now) + guards.run_time_least_s
+    if workload.preempted_at is not None:
+        until = max(until, workload.preempted_at + guards.workload_cool_down_s)
+    return until
+
+
+def is_spared(workload: Workload, guards: PreemptionGuards, now: float) -> bool:
+    """Whether a named setting protects a running workload now."""
+    return spared_until(workload, guards, now) > now
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,6 +120,7 @@ class VictimSearch:
     history: UsageHistory | None = None
     is_spared_from: Callable[[Workload, Workload], bool] | None = None  # a victim taken too often by one preemptor
     steps: int = 0  # removals tried, for the cycle's budget
+    spared_until: float = inf  # when the first limit runs out that spared somebody in this search
 
     def find(self, preemptor: Preemptor) -> list[Victim]:
         """The victims that let the preemptor start, or none."""
@@ -181,10 +188,16 @@ class VictimSearch:
                 and holder.uses_any(preemptor.contested)
                 and not self.ledger.is_gone(holder.workload.key)
                 and holder.workload.key != preemptor.workload.replaces
-                and not is_spared(holder.workload, self.settings.guards, self.now)
+                and not self._is_guarded(holder.workload)
                 and not (self.is_spared_from and self.is_spared_from(holder.workload, preemptor.workload))
             ):
                 yield holder
+
+    def _is_guarded(self, workload: Workload) -> bool:
+        if not is_spared(workload, self.settings.guards, self.now):
+            return False
+        self.spared_until = min(self.spared_until, spared_until(workload, self.settings.guards, self.now))
+        return True
 
     @staticmethod
     def _claim_by_priority(preemptor: Preemptor, candidate: Workload) -> Claim:

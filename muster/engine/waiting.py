@@ -76,8 +76,8 @@ class WaitingRoom:
         while self._due and self._due[0][0] <= now:
             _, key, queue = heapq.heappop(self._due)
             workload = self._lines[queue].get(key)
-            if workload is not None and self._lines[queue].is_parked(key):
-                self._lines[queue].add(workload, now)
+            if workload is not None and not is_backing_off(workload, now):
+                self._lines[queue].recall(key)
                 self._awake.add(queue)
 
     def flush(self, root: QuotaNode, cycle: int) -> None:
@@ -117,3 +117,5 @@ class WaitingRoom:
             self._awake.add(decision.queue)
         else:
             line.park(decision.workload, decision.why, parks_alike=parks_alike)
+            if decision.retry_at is not None:
+                heapq.heappush(self._due, (decision.retry_at, decision.workload, decision.queue))

@@ -97,6 +97,7 @@ class Requeue:
     why: Return
     progress: ScanProgress | None = None
     starts_over: bool = False  # flavors tried before may suit now: it is tried again at once
+    retry_at: float | None = None  # when a limit that spared its victims runs out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

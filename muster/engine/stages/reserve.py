@@ -294,6 +294,7 @@ def put_back(cycle: Cycle, entry: Entry) -> None:
             why=entry.why,
             progress=None if starts_over else progress,
             starts_over=starts_over,
+            retry_at=entry.retry_at,
         )
     )
 
