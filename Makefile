@@ -80,7 +80,7 @@ check: install  ## Before each commit: format, lint, types, layers and the fast 
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(PYTEST) -q -n $(WORKERS) -m "not prove"
+	$(PYTEST) -q -n $(WORKERS) -m "not prove" --ignore tests/properties --ignore tests/fuzz
 
 .PHONY: test
 test: install  ## The whole test suite; the long proofs run a fraction of their cases.
