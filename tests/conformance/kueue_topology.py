@@ -8,6 +8,7 @@ from typing import Any
 from muster.dialects.kueue.gates import FeatureGates
 from muster.dialects.kueue.read_queues import read_flavor, read_topology_levels
 from muster.dialects.kueue.read_workloads import read_topology_request
+from muster.dialects.kueue.settings import settings_of
 from muster.engine.topology import PlacedUse, Topologies
 from muster.model.fields import Fields
 from muster.model.flavor import Flavor
@@ -36,7 +37,7 @@ GROUP_WORKLOAD = "kueue.x-k8s.io/is-group-workload"
 def run_topology_search(case: Case) -> None:
     """Search as the case says, and compare place by place; of a refusal only that there is one."""
     gates = _gates(case)
-    rules = topology_rules(gates)
+    rules = settings_of(gates).topology_rules
     flavor = _flavor(case)
     topologies = Topologies([flavor], rules)
     for obj in case.body["objects"]:
@@ -49,16 +50,6 @@ def run_topology_search(case: Case) -> None:
     found = _search(case, topologies, asks, gates)
     for wanted in case.body["expect"]["podSets"]:
         _compare(wanted, found.get(wanted["podSet"]))
-
-
-def topology_rules(gates: FeatureGates) -> TopologyRules:
-    return TopologyRules(
-        packs_unconstrained=gates.is_on("TASProfileMixed"),
-        is_balanced=gates.is_on("TASBalancedPlacement"),
-        has_layers=gates.is_on("TASMultiLayerTopology"),
-        follows_preferred_affinity=gates.is_on("TASRespectNodeAffinityPreferred"),
-        merges_flavors=gates.is_on("TASHandleOverlappingFlavors"),
-    )
 
 
 def feed(topologies: Topologies, obj: Object) -> None:

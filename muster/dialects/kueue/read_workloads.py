@@ -11,7 +11,14 @@ from muster.dialects.kueue import names
 from muster.dialects.kueue.topology_assignment import domains_of
 from muster.dialects.kueue.transformations import RequestRules
 from muster.model.fields import INT32_MAX, Fields
-from muster.model.podspec import LimitRangeItem, PodShape, limit_range_violations, pod_shape, requests_above_limits
+from muster.model.podspec import (
+    LimitRangeItem,
+    PodShape,
+    RangeProblem,
+    limit_range_violations,
+    pod_shape,
+    requests_above_limits,
+)
 from muster.model.queue import SubmitQueue
 from muster.model.reason import Code, Reason, because
 from muster.model.resources import amount_of
@@ -151,6 +158,8 @@ class WorkloadReader:
             for above in requests_above_limits(pod_spec):
                 faults.append(because(Code.REQUEST_ABOVE_LIMIT, path=above.path, resources=", ".join(above.resources)))
             for broken in limit_range_violations(pod_spec, self.limit_ranges.get(namespace, ())):
+                if broken.problem is RangeProblem.ABOVE_RATIO:
+                    continue  # Kueue: the ratio is left to the API server.
                 bound = f"{broken.resource} is {broken.found}, {broken.problem.value} is {broken.allowed}"
                 faults.append(because(Code.LIMIT_RANGE, path=broken.path, problem=bound))
         return faults
