@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from muster.engine.assignment import Assignment, Mode, Standing
@@ -113,13 +113,15 @@ class Cycle:
             if not self.ledger.is_gone(holder.workload.key):
                 self.ledger.take_out(holder.workload.key, holder.queue, holder.usage, holder.places)
 
-    def fits_without(self, queue: QuotaNode, need: Need, leavers: Iterable[Victim]) -> tuple[bool, bool]:
+    def fits_without(self, queue: QuotaNode, need: Need, leavers: Sequence[Victim]) -> tuple[bool, bool]:
         """Whether quota, and places, suffice once all who were told to go, and these, are gone."""
+        topologies = self.state.topologies
+        if topologies is None and not self.leaving and not leavers:
+            return fits(queue, need.amounts), True
         mark = self.ledger.checkpoint()
         self.take_out(self.leaving.values())
         self.take_out(leavers)
         has_quota = fits(queue, need.amounts)
-        topologies = self.state.topologies
         has_places = topologies is None or not need.places or topologies.has_room(need.places)
         self.ledger.rollback(mark)
         return has_quota, has_places

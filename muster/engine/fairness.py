@@ -62,7 +62,7 @@ def share_of(node: QuotaNode) -> Share:
     weight = node.queue.weight
     borrowed: dict[str, int] = {}
     for key, used in node.usage.items():
-        above = used - node.cell(key).subtree
+        above = used - node.cells[key].subtree
         if above > 0:
             borrowed[key[1]] = borrowed.get(key[1], 0) + above
     if not borrowed:
@@ -80,7 +80,7 @@ def share_of(node: QuotaNode) -> Share:
 
 def lendable(parent: QuotaNode, resource: str) -> int:
     """The most that a node could get of a resource, over all flavors of its tree."""
-    return sum(parent.cell(key).potential for key in flavored(parent.root, resource))
+    return sum(parent.cells[key].potential for key in flavored(parent.root, resource))
 
 
 def flavored(root: QuotaNode, resource: str) -> list[FlavorResource]:

@@ -52,9 +52,9 @@ class FlavorFit:
         standings: dict[str, Standing] = {}
         for resource in sorted(requests):
             key = (flavor, resource)
-            asked = requests[resource] - self._held_by_older(resource)
+            asked = requests[resource] - (self._held_by_older(resource) if self.older_slice else 0)
             why: Code | None = Code.NO_MATCHING_FLAVOR
-            if self._is_other_flavor(flavor, resource):
+            if self.older_slice and self._is_other_flavor(flavor, resource):
                 standing = Standing(Mode.NO_FIT, 0)
                 reasons.append(because(Code.FLAVOR_OF_OLDER_SLICE, flavor=flavor))
             else:

@@ -151,7 +151,7 @@ class FlavorSearch:
 
     def _assign_group(self, members: list[_Member], used: Mapping[FlavorResource, int]) -> _Found:
         """Flavors for all resources of pod sets that belong together."""
-        requests = sum_amounts(member.requests for member in members)
+        requests = members[0].requests if len(members) == 1 else sum_amounts(member.requests for member in members)
         results: list[_Found] = []
         looked_at: set[str] = set()
         uncovered: list[str] = []
@@ -199,7 +199,8 @@ class FlavorSearch:
             return found
         if best.mode is Mode.FIT:
             found.reasons = []
-        found.attempts.extend(self._unsuited(group.flavors[last + 1 :], members, requests))
+        if last + 1 < len(group.flavors):
+            found.attempts.extend(self._unsuited(group.flavors[last + 1 :], members, requests))
         tried = -1 if last == len(group.flavors) - 1 or not self.settings.searches_flavors else last
         found.choices = {
             resource: FlavorChoice(best_flavor, standing.mode, standing.level, tried)
@@ -239,7 +240,9 @@ class FlavorSearch:
         refusal = self._refusal(name, members, requests)
         if refusal is not None:
             return Attempt(name, WORST, Code.NO_MATCHING_FLAVOR, (refusal,)), {}
-        older = tuple(self.older_slice[m.pod_set.name] for m in members if m.pod_set.name in self.older_slice)
+        older: tuple[PodSetAdmission, ...] = ()
+        if self.older_slice:
+            older = tuple(self.older_slice[m.pod_set.name] for m in members if m.pod_set.name in self.older_slice)
         fit = FlavorFit(queue=self.queue, settings=self.settings, oracle=self.oracle, older_slice=older)
         return fit.attempt(name, requests, used)
 
@@ -304,6 +307,8 @@ class FlavorSearch:
 
 def _merged(results: list[_Found]) -> _Found:
     """All groups together; when some are refused only they are told of, and the hardest refusal counts."""
+    if len(results) == 1:
+        return results[0]
     refused = [found for found in results if found.refusal is not None]
     total = _Found()
     for found in refused or results:

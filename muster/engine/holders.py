@@ -35,7 +35,11 @@ class Holder:
 
 
 def holder_of(
-    workload: Workload, queue: QuotaNode, *, releases_finished_pods: bool, topology_flavors: Container[str] = ()
+    workload: Workload,
+    queue: QuotaNode,
+    *,
+    releases_finished_pods: bool,
+    topology_flavors: Container[str] | None = None,
 ) -> Holder:
     """The quota that an admitted workload holds now: finished pods may have given theirs back."""
     assert workload.admission is not None, f"{workload.key} holds no quota"
@@ -43,7 +47,8 @@ def holder_of(
     flavored = frozenset(
         (flavor, resource) for given in workload.admission.pod_sets for resource, flavor in given.flavors.items()
     )
-    return Holder(workload, queue, usage, flavored, tuple(places_of(workload, workload.admission, topology_flavors)))
+    places = tuple(places_of(workload, workload.admission, topology_flavors)) if topology_flavors is not None else ()
+    return Holder(workload, queue, usage, flavored, places)
 
 
 def places_of(workload: Workload, admission: Admission, topology_flavors: Container[str]) -> Iterator[PlacedUse]:

@@ -36,7 +36,7 @@ def _set_usage(node: QuotaNode, key: FlavorResource, amount: int) -> None:
     parent = node.parent
     if parent is not None:
         borrowers = parent.borrowers.get(key)
-        if amount > node.cell(key).subtree:
+        if amount > node.cells[key].subtree:
             if borrowers is None:
                 parent.borrowers[key] = {node: None}
             else:
@@ -86,7 +86,7 @@ class Ledger:
             while node is not None and left > 0:
                 used = node.usage.get(key, 0)
                 self._write(node, key, before=used, after=used + left)
-                left -= max(0, node.cell(key).reserved - used)
+                left -= max(0, node.cells[key].reserved - used)
                 node = node.parent
 
     def release(self, queue: QuotaNode, amounts: Amounts) -> None:
@@ -98,7 +98,7 @@ class Ledger:
                 used = node.usage.get(key, 0)
                 assert left <= used, f"{node.name} gives back {left} of {key} and uses only {used}"
                 self._write(node, key, before=used, after=used - left)
-                left = min(left, used - node.cell(key).reserved)
+                left = min(left, used - node.cells[key].reserved)
                 node = node.parent
 
     def charge_places(self, uses: Iterable[PlacedUse]) -> None:

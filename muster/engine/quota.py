@@ -14,9 +14,9 @@ def available(node: QuotaNode, key: FlavorResource) -> int:
     May be negative where an ancestor is over its quota; a queue that is asked clamps it at zero.
     """
     root = node.path[-1]
-    free = root.cell(key).subtree - root.usage.get(key, 0)
+    free = root.cells[key].subtree - root.usage.get(key, 0)
     for below in node.path[-2::-1]:
-        cell = below.cell(key)
+        cell = below.cells[key]
         used = below.usage.get(key, 0)
         above_reserve = max(0, used - cell.reserved)
         room = cell.limit - cell.reserved - above_reserve
@@ -31,23 +31,23 @@ def free_for(queue: QuotaNode, key: FlavorResource) -> int:
 
 def potential(node: QuotaNode, key: FlavorResource) -> int:
     """The most that a node could get if nobody else used anything."""
-    return node.cell(key).potential
+    return node.cells[key].potential
 
 
 def reserve_left(node: QuotaNode, key: FlavorResource) -> int:
     """What is free of the part that a node keeps to itself."""
-    return max(0, node.cell(key).reserved - node.usage.get(key, 0))
+    return max(0, node.cells[key].reserved - node.usage.get(key, 0))
 
 
 def is_borrowing_with(node: QuotaNode, key: FlavorResource, amount: int) -> bool:
     """Whether the node would use more than it brings with that much more."""
-    return node.usage.get(key, 0) + amount > node.cell(key).subtree
+    return node.usage.get(key, 0) + amount > node.cells[key].subtree
 
 
 def is_borrowing_any(node: QuotaNode, keys: Iterable[FlavorResource]) -> bool:
     """Whether the node uses more than it brings of any of these."""
     for key in keys:
-        if node.usage.get(key, 0) > node.cell(key).subtree:
+        if node.usage.get(key, 0) > node.cells[key].subtree:
             return True
     return False
 

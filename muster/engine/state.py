@@ -187,7 +187,7 @@ class EngineState:
             elif isinstance(decision, Evict):
                 self._apply_evict(decision)
             elif isinstance(decision, Finish):
-                self.take(replace(self.workloads[decision.workload], is_finished=True))
+                self.take(self.workloads[decision.workload].changed(is_finished=True))
             elif isinstance(decision, Requeue):
                 self._apply_requeue(decision)
             elif isinstance(decision, Amend):
@@ -198,8 +198,7 @@ class EngineState:
     def _apply_reserve(self, decision: Reserve) -> None:
         self.progress.pop(decision.workload, None)
         self.preemptors.discard(decision.workload)
-        workload = replace(
-            self.workloads[decision.workload],
+        workload = self.workloads[decision.workload].changed(
             admission=decision.admission,
             is_admitted=decision.is_admitted,
             is_evicted=False,
@@ -224,7 +223,7 @@ class EngineState:
     def _apply_evict(self, decision: Evict) -> None:
         holder = self.holders.get(decision.workload)
         assert holder is not None, f"{decision.workload} is told to go and holds nothing"
-        leaving = replace(holder.workload, is_evicted=True, preempted_at=self.now)
+        leaving = holder.workload.changed(is_evicted=True, preempted_at=self.now)
         self.second_pass.note(leaving, self.now)
         self.workloads[decision.workload] = leaving
         self.holders.replace(replace(holder, workload=leaving))
@@ -321,7 +320,7 @@ class EngineState:
             workload,
             node,
             releases_finished_pods=self.settings.releases_finished_pods,
-            topology_flavors=self.topologies.trees if self.topologies is not None else (),
+            topology_flavors=self.topologies.trees if self.topologies is not None else None,
         )
 
     def _new_topologies(self, snapshot: Snapshot) -> Topologies | None:

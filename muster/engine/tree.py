@@ -27,10 +27,22 @@ class Cell:
         self.potential = potential  # the most it could get if nobody else used anything
 
 
+class _Cells(dict[FlavorResource, Cell]):
+    """The settled numbers of a node; one that nobody below declares is settled when it is first asked for."""
+
+    def __init__(self, node: QuotaNode) -> None:
+        super().__init__()
+        self._node = node
+
+    def __missing__(self, key: FlavorResource) -> Cell:
+        cell = self[key] = self._node.settled(key, subtree=0)
+        return cell
+
+
 class QuotaNode:
     """A queue in its tree, with its usage. Only a ledger changes the usage."""
 
-    __slots__ = ("_cells", "borrowers", "children", "declared", "height", "name", "parent", "path", "queue", "usage")
+    __slots__ = ("borrowers", "cells", "children", "declared", "height", "name", "parent", "path", "queue", "usage")
 
     def __init__(self, queue: Queue) -> None:
         self.name = queue.name
@@ -42,7 +54,7 @@ class QuotaNode:
         self.usage: dict[FlavorResource, int] = {}
         self.borrowers: dict[FlavorResource, dict[QuotaNode, None]] = {}  # children that use more than they bring
         self.declared: tuple[FlavorResource, ...] = ()  # what it and its children have quota for
-        self._cells: dict[FlavorResource, Cell] = {}
+        self.cells = _Cells(self)  # by resource in a flavor; asked millions of times, so a plain look-up
 
     @property
     def root(self) -> QuotaNode:
@@ -50,18 +62,13 @@ class QuotaNode:
 
     def cell(self, key: FlavorResource) -> Cell:
         """The settled numbers of one resource; one that nobody below declares can only be borrowed from above."""
-        found = self._cells.get(key)
-        if found is None:
-            found = self._cells[key] = self._settled(key, subtree=0)
-        return found
-
-    def cells(self) -> Mapping[FlavorResource, Cell]:
-        return self._cells
+        return self.cells[key]
 
     def settle(self, key: FlavorResource, subtree: int) -> None:
-        self._cells[key] = self._settled(key, subtree)
+        self.cells[key] = self.settled(key, subtree)
 
-    def _settled(self, key: FlavorResource, subtree: int) -> Cell:
+    def settled(self, key: FlavorResource, subtree: int) -> Cell:
+        """The numbers that follow from what a node and its children bring."""
         quota = self.queue.quotas.get(key, NOTHING)
         reserved = reserve_of(quota, subtree)
         limit = min(UNLIMITED, subtree + quota.borrowable)

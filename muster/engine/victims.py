@@ -262,7 +262,7 @@ def _attempts(preemptor: Preemptor, candidates: Sequence[Candidate]) -> tuple[bo
     queue = preemptor.queue
     others = [candidate for candidate in candidates if candidate.claim is not Claim.OWN_QUEUE]
     is_forbidden = not queue.queue.preemption.may_borrow
-    is_under = all(queue.usage.get(key, 0) < queue.cell(key).nominal for key in preemptor.contested)
+    is_under = all(queue.usage.get(key, 0) < queue.cells[key].nominal for key in preemptor.contested)
     if not candidates:
         return ()
     if not others or (is_forbidden and not is_under):

@@ -223,6 +223,19 @@ def test_better_one_of_a_parked_kind_waits_with_it():
     assert in_line(line) == ["b", "c"]
 
 
+def test_one_called_back_brings_its_kind_along():
+    line = line_of(*ALIKE, workload("z", kind_key="other", priority=-1))
+    park(line, "a")
+    park(line, "c", Return.GENERIC)
+    line.recall(key_of("b"))
+    assert (in_line(line), names(line.parked()), line.shown_by("k")) == (["a", "b", "z"], ["c"], "")
+    line.recall(key_of("c"))
+    assert in_line(line) == ["a", "b", "c", "z"]
+    line.recall(key_of("unknown"))
+    line.recall(key_of("a"))
+    assert in_line(line) == ["a", "b", "c", "z"], "one in line stays where it is"
+
+
 # Turns -----------------------------------------------------------------------------------------------------------
 
 
@@ -266,7 +279,8 @@ class NaiveLine:
 
     def __init__(self, order):
         self.order, self.sticky = order, ""
-        self.line, self.set_aside, self.hopeless = {}, {}, set()
+        self.line, self.set_aside = {}, {}
+        self.alone, self.hopeless = set(), set()  # those set aside one by one, and kinds set aside
 
     def add(self, one):
         self.remove(one.key)
@@ -276,6 +290,7 @@ class NaiveLine:
         self.sticky = "" if self.sticky == key else self.sticky
         self.line.pop(key, None)
         self.set_aside.pop(key, None)
+        self.alone.discard(key)
 
     def keep(self, key, why):
         if why is Return.PENDING_PREEMPTION and self.order is BEST_EFFORT:
@@ -288,11 +303,23 @@ class NaiveLine:
             self.hopeless.add(kind)
             alike = [other for other, one in self.line.items() if one.kind_key == kind]
             self.set_aside.update((other, self.line.pop(other)) for other in alike)
+        else:
+            self.alone.add(key)
 
     def flush(self):
         self.hopeless.clear()
+        self.alone.clear()
         self.line.update(self.set_aside)
         self.set_aside.clear()
+
+    def recall(self, key):
+        one = self.line.get(key) or self.set_aside.get(key)
+        if one is None:
+            return
+        self.hopeless.discard(one.kind_key)
+        self.alone.discard(key)
+        back = [k for k, w in self.set_aside.items() if w.kind_key == one.kind_key and k not in self.alone]
+        self.line.update((k, self.set_aside.pop(k)) for k in back)
 
     def head(self):
         order = sorted((w.key != self.sticky, -w.priority, w.queued_at, w.uid, w.key) for w in self.line.values())
@@ -304,7 +331,7 @@ REASONS = (Return.NO_FIT, Return.GENERIC, Return.PENDING_PREEMPTION, Return.FAIL
 
 def step(chance, line, naive):
     """One random change of both."""
-    what = chance.choice(("add", "add", "add", "remove", "keep", "park", "park", "flush"))
+    what = chance.choice(("add", "add", "add", "remove", "recall", "keep", "park", "park", "flush"))
     if what == "add":
         name, priority = f"w{chance.randrange(8)}", chance.randrange(3)
         kind = chance.choice(("", "k", "l"))
@@ -317,6 +344,10 @@ def step(chance, line, naive):
         key = key_of(f"w{chance.randrange(8)}")
         line.remove(key)
         naive.remove(key)
+    elif what == "recall":
+        key = key_of(f"w{chance.randrange(8)}")
+        line.recall(key)
+        naive.recall(key)
     elif what == "flush":
         line.flush(lambda _: True)
         naive.flush()

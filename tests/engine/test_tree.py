@@ -85,7 +85,7 @@ def test_nodes_name_what_their_subtree_declares():
     tree = QuotaTree([cohort("x"), queue("a", cohort="x", gpus=1), queue("b", cohort="x", flavors={"spot": {CPU: 1}})])
     assert set(tree.nodes["x"].declared) == {GPUS, ("spot", CPU)}
     assert tree.nodes["a"].declared == (GPUS,)
-    assert set(tree.nodes["a"].cells()) >= {GPUS}
+    assert set(tree.nodes["a"].cells) >= {GPUS}
 
 
 NESTED = [

@@ -161,7 +161,7 @@ def _migrate(cycle: Cycle, entry: Entry, worse: Holder) -> None:
 
 
 def _overlaps(cycle: Cycle, victims: list[Victim]) -> bool:
-    return any(victim.holder.workload.key in cycle.leaving for victim in victims)
+    return bool(victims) and any(victim.holder.workload.key in cycle.leaving for victim in victims)
 
 
 def _wait_without_victims(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment) -> None:
