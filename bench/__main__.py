@@ -70,6 +70,12 @@ def _new_kind_ratio() -> float:
     return first_search_s(16_000) / first_search_s(640)
 
 
+def _plan_s() -> float:
+    from bench.command import plan_wall_s
+
+    return plan_wall_s()
+
+
 FIGURES = (
     Figure("admissions", _admissions_per_cpu_second, "per CPU-second, 50,000 in 1,000 queues", 5_000, is_least=True),
     Figure("waiting-ratio", _waiting_ratio, "cost of an admission at 100,000 waiting to that at 1,000", 1.3),
@@ -77,6 +83,7 @@ FIGURES = (
     Figure("nodes-ratio", _nodes_ratio, "cost of a place in 16,000 nodes to that in 640", 10),
     Figure("new-kind-ratio", _new_kind_ratio, "the same for a kind of pod not seen before", 10),
     Figure("idle-cycle", _idle_cycle_ms, "ms, a cycle in which nothing changed", 1.0),
+    Figure("plan-command", _plan_s, "s wall, muster plan of the quickstart from start to answer", 0.5),
     Figure("waiting-bytes", _waiting_bytes, "bytes a waiting workload", 3 * 1024),
 )
 
