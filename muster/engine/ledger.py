@@ -129,6 +129,12 @@ class Ledger:
         self.charge(queue, amounts)
         self.charge_places(uses)
 
+    def set_aside(self, workload: str) -> None:
+        """Leave a workload alone for the rest of the try: what is recorded of it is not what it holds any more."""
+        if workload not in self._gone:
+            self._record.append(_Leaving(workload, was_gone=False))
+            self._set_gone(workload, True)
+
     def is_gone(self, workload: str) -> bool:
         return workload in self._gone
 

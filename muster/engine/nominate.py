@@ -52,9 +52,11 @@ def nominate(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Entry:
     entry.older_slice = cycle.state.older_slice(workload)
     entry.resumed = cycle.state.progress_of(workload, queue)
     cycle.search.spared_until = inf
+    cycle.search.is_personal = False
     found = propose(cycle, entry, progress=entry.resumed)
     entry.assignment, entry.victims = found.assignment, found.victims
     entry.status = Status.NOMINATED
+    entry.is_personal = cycle.search.is_personal
     entry.retry_at = cycle.search.spared_until if cycle.search.spared_until < inf else None
     return entry
 

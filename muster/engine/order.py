@@ -41,6 +41,7 @@ class Entry:
     keeps_progress: bool = True
     shortages: tuple[Shortage, ...] = ()  # as it was tried, before anything was held for it
     retry_at: float | None = None  # when a limit that spared its victims runs out
+    is_personal: bool = False  # others that ask for the same might start
     resumed: ScanProgress | None = None  # where its flavor search went on
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from muster.model.queue import Queue, Quota
-from muster.model.resources import UNLIMITED, FlavorResource
+from muster.model.resources import UNLIMITED, FlavorResource, is_unlimited
 
 NOTHING = Quota()
 
@@ -89,6 +89,8 @@ class QuotaNode:
 
 def reserve_of(quota: Quota, subtree: int) -> int:
     """What a node keeps to itself: all that it does not lend."""
+    if is_unlimited(subtree) and not is_unlimited(quota.lendable):
+        return subtree  # Kueue: a part of what has no limit is nothing, so nothing is lent.
     return max(0, subtree - quota.lendable)
 
 

@@ -120,6 +120,7 @@ class VictimSearch:
     history: UsageHistory | None = None
     is_spared_from: Callable[[Workload, Workload], bool] | None = None  # a victim taken too often by one preemptor
     steps: int = 0  # removals tried, for the cycle's budget
+    is_personal: bool = False  # whether somebody was spared from this very preemptor, but not from others like it
     spared_until: float = inf  # when the first limit runs out that spared somebody in this search
 
     def find(self, preemptor: Preemptor) -> list[Victim]:
@@ -189,9 +190,15 @@ class VictimSearch:
                 and not self.ledger.is_gone(holder.workload.key)
                 and holder.workload.key != preemptor.workload.replaces
                 and not self._is_guarded(holder.workload)
-                and not (self.is_spared_from and self.is_spared_from(holder.workload, preemptor.workload))
+                and not self._is_taken_too_often(holder.workload, preemptor.workload)
             ):
                 yield holder
+
+    def _is_taken_too_often(self, victim: Workload, preemptor: Workload) -> bool:
+        if self.is_spared_from is None or not self.is_spared_from(victim, preemptor):
+            return False
+        self.is_personal = True
+        return True
 
     def _is_guarded(self, workload: Workload) -> bool:
         if not is_spared(workload, self.settings.guards, self.now):

@@ -116,6 +116,6 @@ class WaitingRoom:
             line.keep(decision.workload, decision.why)
             self._awake.add(decision.queue)
         else:
-            line.park(decision.workload, decision.why, parks_alike=parks_alike)
+            line.park(decision.workload, decision.why, parks_alike=parks_alike and not decision.is_personal)
             if decision.retry_at is not None:
                 heapq.heappush(self._due, (decision.retry_at, decision.workload, decision.queue))

@@ -98,6 +98,7 @@ class Requeue:
     progress: ScanProgress | None = None
     starts_over: bool = False  # flavors tried before may suit now: it is tried again at once
     retry_at: float | None = None  # when a limit that spared its victims runs out
+    is_personal: bool = False  # others that ask for the same might start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,6 +122,7 @@ def place(cycle: Cycle, entry: Entry) -> None:
     assignment, workload = entry.assignment, entry.workload
     assert assignment is not None and entry.queue is not None, "it was looked at"
     failed = workload.unhealthy_nodes[0] if workload.unhealthy_nodes else ""
+    cycle.ledger.set_aside(workload.key)  # it moves or goes in this plan already: nobody's victim
     if assignment.outcome is Outcome.FIT:
         admission = assignment.admission(entry.queue.name)
         is_admitted = workload.is_admitted or not pending_checks(entry, entry.queue, assignment)
@@ -295,6 +296,7 @@ def put_back(cycle: Cycle, entry: Entry) -> None:
             progress=None if starts_over else progress,
             starts_over=starts_over,
             retry_at=entry.retry_at,
+            is_personal=entry.is_personal,
         )
     )
 
