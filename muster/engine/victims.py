@@ -195,7 +195,8 @@ class VictimSearch:
                 yield holder
 
     def _is_taken_too_often(self, victim: Workload, preemptor: Workload) -> bool:
-        if self.is_spared_from is None or not self.is_spared_from(victim, preemptor):
+        # One that is leaving already is not taken once more.
+        if victim.is_evicted or self.is_spared_from is None or not self.is_spared_from(victim, preemptor):
             return False
         self.is_personal = True
         return True

@@ -1,0 +1,488 @@
+"""Topology in whole cycles: clusters in which workloads come, preempt, finish and lose nodes; checks come and go.
+
+A world is a small cluster with random queues. In every step something happens to it and a cycle is run. Before a plan
+is carried out, it is held against a plain count of what the hosts have (`tests/engine/topology_builders.py`): nothing
+goes where there is no room or where it may not be, what must stay together is together, slices are whole, and the
+numbers add up. Afterwards the state is as sound as before, and the same as one built anew from the objects.
+
+Every world has a number. `World(Random(number)).run()` plays one; a failure names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+
+from muster.engine.decide import decide
+from muster.engine.invariants import unsafe_reserves, violations
+from muster.engine.second_pass import DELAY_MOST_S
+from muster.engine.state import EngineState
+from muster.engine.topology import ask_of
+from muster.model.labels import Taint, Toleration
+from muster.model.plan import Amend, Plan, Requeue, Reserve, Retry
+from muster.model.podspec import PodShape
+from muster.model.queue import CheckRule, Order, Queue
+from muster.model.resources import PODS
+from muster.model.settings import FairSharing, Settings
+from muster.model.topology import HOSTNAME, BoundPod, Node, Path, TopologyRequest, TopologyRules
+from muster.model.workload import Admission, CheckState, PodSet, PodSetAdmission, Workload
+from tests.engine.builders import (
+    ANY,
+    CPU,
+    GPU,
+    LOWER,
+    NEVER,
+    cohort,
+    evicted_from,
+    lines_of,
+    pod_set,
+    preempts,
+    queue,
+    remembered,
+    snapshot_of,
+    usage_of,
+    workload,
+)
+from tests.engine.topology_builders import BLOCK, RACK, Ground, add, held_at, may_use, pod_sets_of, racks
+from tests.properties.oracle import check_places, check_plan_within_quota, check_usage
+from tests.properties.strategies import chances, maybe
+from tests.support import proof_count
+
+BLOCKS = 20
+RUNS = 10_000
+STEPS = 10
+CYCLES_MOST = 100
+LEVELS = ((HOSTNAME,), (RACK, HOSTNAME), (BLOCK, RACK, HOSTNAME), (BLOCK, RACK))
+TOP = "all"
+
+# Random clusters -------------------------------------------------------------------------------------------------
+
+
+def a_ground(chance: Random) -> Ground:
+    """Nodes in up to two blocks of two racks; one flavor, or two that share nodes or do not."""
+    levels = chance.choice(LEVELS)
+    kinds = [racks("red", levels)]
+    if maybe(chance, one_in=3):
+        if levels[-1] == HOSTNAME and maybe(chance, one_in=2):
+            kinds.append(racks("green", levels))  # the same hosts
+        else:
+            kinds = [racks(name, levels, labels={"pool": name}) for name in ("red", "green")]
+    ground = Ground({kind.name: kind for kind in kinds})
+    for number in range(chance.randint(2, 7)):
+        learn(ground, a_node(chance, f"n{number}"))
+    return ground
+
+
+def a_node(chance: Random, name: str) -> Node:
+    values = {BLOCK: chance.choice("AB"), RACK: chance.choice("12"), HOSTNAME: name}
+    return Node(
+        name=name,
+        labels=values | {"pool": chance.choice(("red", "green")), "disk": chance.choice(("fast", "fast", "slow"))},
+        taints=(Taint("busy"),) if maybe(chance, one_in=8) else (),
+        allocatable={GPU: chance.randint(1, 5), CPU: chance.randint(2, 9), PODS: chance.choice((2, 9, 9))},
+    )
+
+
+def learn(ground: Ground, node: Node) -> None:
+    ground.nodes[node.name] = ground.known[node.name] = node
+
+
+def some_queues(chance: Random, ground: Ground) -> list[Queue]:
+    """Queues of one cohort; some decide the place only after a check."""
+    found = [cohort(TOP)]
+    for number in range(chance.randint(1, 3)):
+        flavors = {name: chance.randint(2, 9) for name in chance.sample(sorted(ground.flavors), len(ground.flavors))}
+        one = queue(
+            f"q{number}",
+            cohort=None if maybe(chance, one_in=6) else TOP,
+            flavors=flavors,
+            order=chance.choice(tuple(Order)),
+            preemption=preempts(within=chance.choice((NEVER, LOWER, LOWER)), reclaim=chance.choice((NEVER, LOWER, ANY))),
+            checks=(CheckRule(name="nodes", delays_place=True),) if maybe(chance, one_in=5) else (),
+        )
+        found.append(one)
+    return found
+
+
+def some_settings(chance: Random) -> Settings:
+    rules = TopologyRules(is_balanced=maybe(chance, one_in=4), packs_unconstrained=not maybe(chance, one_in=4))
+    return Settings(
+        fair_sharing=FairSharing() if maybe(chance, one_in=4) else None,
+        topology_rules=rules,
+        recomputes_places=not maybe(chance, one_in=4),
+        replaces_nodes_fast=not maybe(chance, one_in=3),
+    )
+
+
+def a_request(chance: Random, levels: tuple[str, ...]) -> tuple[TopologyRequest | None, int]:
+    """What pods ask of their place, and what their number must be a multiple of."""
+    if maybe(chance, one_in=6):
+        return None, 1
+    asked = chance.randrange(len(levels))
+    layers: tuple[tuple[str, int], ...] = ()
+    if maybe(chance, one_in=3):
+        outer, inner = chance.randrange(asked, len(levels)), chance.choice((1, 2))
+        layers = ((levels[outer], inner * chance.choice((1, 2))),)
+        if outer + 1 < len(levels) and maybe(chance, one_in=2):
+            layers = (*layers, (levels[chance.randrange(outer + 1, len(levels))], inner))
+    kind = chance.choice(("required", "required", "preferred", "slices" if layers else "anywhere"))
+    request = TopologyRequest(
+        required=levels[asked] if kind == "required" else "",
+        preferred=levels[asked] if kind == "preferred" else "",
+        is_unconstrained=kind == "anywhere",
+        layers=layers,
+    )
+    return request, layers[0][1] if layers else 1
+
+
+def a_shape(chance: Random) -> PodShape:
+    return PodShape(
+        node_selector={"disk": "fast"} if maybe(chance, one_in=5) else {},
+        tolerations=(Toleration("busy", "Exists"),) if maybe(chance, one_in=3) else (),
+    )
+
+
+def some_pods(chance: Random, levels: tuple[str, ...]) -> tuple[PodSet, ...]:
+    """Mostly one pod set; sometimes with a leader, sometimes two that do not know each other."""
+    request, size = a_request(chance, levels)
+    count = size * chance.randint(1, max(1, 5 // size))
+    least = chance.randint(1, count) if maybe(chance, one_in=6) else count
+    gpus, shape = chance.choice((1, 1, 2)), a_shape(chance)
+    workers = pod_set("workers", count=count, least=least, gpus=gpus, shape=shape, topology=request)
+    if maybe(chance, one_in=3):  # what quota does not count takes room on nodes all the same
+        workers = replace(workers, shape=replace(workers.shape, requests={**workers.requests, CPU: 1}))
+    if request is not None and maybe(chance, one_in=5):
+        together = replace(request, group="g")
+        leader = pod_set("leader", gpus=1, shape=a_shape(chance), topology=together)
+        return leader, replace(workers, topology=together)
+    if maybe(chance, one_in=6):
+        return workers, replace(workers, name="others", count=1, count_least=1, topology=TopologyRequest(required=levels[-1]))
+    return (workers,)
+
+
+def of_its_kind(one: Workload) -> Workload:
+    """The workload with the key of its kind: equal for those that the engine cannot tell apart."""
+    kind = [(p.name, p.count, p.count_least, p.finished_pods, p.requests, p.shape, p.topology) for p in one.pod_sets]
+    return replace(one, kind_key=f"{kind} {one.priority}")
+
+
+# A world ---------------------------------------------------------------------------------------------------------
+
+
+class World:
+    """A cluster, its queues, and the engine's state of both."""
+
+    def __init__(self, chance: Random) -> None:
+        self.chance = chance
+        self.ground = a_ground(chance)
+        self.levels = self.ground.flavors["red"].topology_levels
+        self.queues = some_queues(chance, self.ground)
+        self.settings = some_settings(chance)
+        self.state = self.rebuilt({}, 0.0)
+        self.count = 0
+        self.leaving: list[str] = []
+
+    def run(self, steps: int = STEPS) -> None:
+        for _ in range(3):
+            self.arrive()
+        for _ in range(steps):
+            for _ in range(self.chance.randint(1, 3)):
+                self.chance.choice(self.events())()
+            self.cycle()
+        self.settle()
+
+    def settle(self) -> None:
+        """Nothing happens any more: whoever could start now has started."""
+        seen: set[object] = set()
+        for _ in range(CYCLES_MOST):
+            self.pass_checks()
+            plan = self.cycle(after_s=DELAY_MOST_S)
+            if self.leaving or not all(isinstance(one, Requeue | Retry) for one in plan.decisions):
+                seen.clear()
+            elif (now := lines_of(self.state)) in seen:
+                break
+            else:
+                seen.add(now)
+        else:
+            raise AssertionError(f"not quiet after {CYCLES_MOST} cycles: {plan.decisions}")
+        fresh = self.rebuilt(self.state.workloads, self.state.now)
+        fresh.begin_cycle(fresh.now)
+        late = [one.workload for one in decide(fresh).reserves]
+        held_back = [key for key in late if self.state.repeated_preemptor(self.state.workloads[key]) is not None]
+        assert late == held_back, f"{late} could have started"
+
+    def rebuilt(self, workloads: Mapping[str, Workload], now: float) -> EngineState:
+        """The state of the same objects, made from nothing."""
+        ground = self.ground
+        parts = (*self.queues, *ground.flavors.values(), *ground.nodes.values(), *ground.pods.values())
+        return EngineState(snapshot_of(*parts, *workloads.values(), settings=self.settings, now=now))
+
+    # What happens ------------------------------------------------------------------------------------------------
+
+    def events(self) -> tuple[Callable[[], None], ...]:
+        return (
+            self.arrive,
+            self.arrive,
+            self.grow,
+            self.finish,
+            self.finish_pods,
+            self.lose_node,
+            self.change_node,
+            self.bind_pod,
+            self.free_pod,
+            self.pass_checks,
+        )
+
+    def arrive(self) -> None:
+        homes = [one.name for one in self.queues if one.is_leaf]
+        pods, priority = some_pods(self.chance, self.levels), self.chance.randrange(3)
+        name, self.count = f"w{self.count:02}", self.count + 1
+        home, time = self.chance.choice(homes), float(self.count)
+        self.state.take(of_its_kind(workload(name, queue=home, pod_sets=pods, priority=priority, queued_at=time)))
+
+    def finish(self) -> None:
+        held = sorted(one.workload.key for one in self.state.holders.all())
+        if held:
+            key = self.chance.choice(held)
+            if maybe(self.chance, one_in=3):
+                self.state.drop(key)
+            else:
+                self.state.take(replace(self.state.workloads[key], is_finished=True))
+            self.leaving = [other for other in self.leaving if other != key]
+
+    def finish_pods(self) -> None:
+        """Some pods of a workload are done, and give their quota back, but not their place yet."""
+        replaced = {one.replaces for one in self.state.workloads.values()}
+        held = sorted(one.workload.key for one in self.state.holders.all() if one.workload.key not in replaced)
+        if held:
+            one = self.state.workloads[self.chance.choice(held)]
+            done = [replace(pods, finished_pods=self.chance.randint(0, pods.count)) for pods in one.pod_sets]
+            self.state.take(of_its_kind(replace(one, pod_sets=tuple(done))))
+
+    def grow(self) -> None:
+        """A larger workload wants to take over from a running one."""
+        running = [one.workload for one in self.state.holders.all() if one.workload.is_admitted]
+        held = sorted(one.key for one in running if not any(pods.finished_pods for pods in one.pod_sets))
+        if held:
+            older = self.state.workloads[self.chance.choice(held)]
+            *others, last = older.pod_sets
+            larger = replace(last, count=last.count + 1, count_least=last.count + 1, finished_pods=0)
+            fields = {"queue": older.queue, "replaces": older.key, "priority": older.priority}
+            name, self.count = f"w{self.count:02}", self.count + 1
+            self.state.take(workload(name, pod_sets=(*others, larger), queued_at=float(self.count), **fields))
+
+    def lose_node(self) -> None:
+        """A node goes or fails; sooner or later somebody tells the workloads that have pods there."""
+        if not self.ground.nodes:
+            return
+        name = self.chance.choice(sorted(self.ground.nodes))
+        if maybe(self.chance, one_in=4):
+            del self.ground.nodes[name]
+            self.state.drop_node(name)
+        else:
+            failed = replace(self.ground.nodes[name], is_ready=False)
+            learn(self.ground, failed)
+            self.state.put_node(failed)
+        for held in list(self.state.holders.all()):
+            one = held.workload
+            is_there = any(name in domain.values for use in held.places for domain in use.assignment.domains)
+            if is_there and one.is_admitted and not maybe(self.chance, one_in=4):
+                self.state.take(replace(one, unhealthy_nodes=(*one.unhealthy_nodes, name)))
+
+    def change_node(self) -> None:
+        """A node comes, or comes back, as another one; one that has pods stays where it is."""
+        name = f"n{self.chance.randrange(8)}"
+        node = a_node(self.chance, name)
+        if name in self.ground.known:
+            node = replace(node, labels=self.ground.known[name].labels)
+        learn(self.ground, replace(node, is_schedulable=not maybe(self.chance, one_in=8)))
+        self.state.put_node(self.ground.nodes[name])
+        for held in list(self.state.holders.all()):
+            one = held.workload
+            if name in one.unhealthy_nodes:  # it is well again
+                left = tuple(other for other in one.unhealthy_nodes if other != name)
+                self.state.take(replace(one, unhealthy_nodes=left))
+
+    def bind_pod(self) -> None:
+        key = f"other/p{self.chance.randrange(4)}"
+        if key not in self.ground.pods:
+            requests = {CPU: self.chance.randrange(3), GPU: self.chance.randrange(2)}
+            self.ground.pods[key] = BoundPod(key=key, node=f"n{self.chance.randrange(8)}", requests=requests)
+            self.state.put_pod(self.ground.pods[key])
+
+    def free_pod(self) -> None:
+        if self.ground.pods:
+            key = self.chance.choice(sorted(self.ground.pods))
+            del self.ground.pods[key]
+            self.state.drop_pod(key)
+
+    def pass_checks(self) -> None:
+        for held in list(self.state.holders.all()):
+            one = held.workload
+            if not one.is_admitted and not one.is_evicted:
+                self.state.take(replace(one, checks={"nodes": CheckState.READY}))
+
+    # A cycle -----------------------------------------------------------------------------------------------------
+
+    def cycle(self, after_s: float | None = None) -> Plan:
+        state = self.state
+        state.begin_cycle(state.now + (after_s or self.chance.choice((0.5, 1, 2, 30))))
+        before = everything(state)
+        plan = decide(state)
+        assert everything(state) == before, "deciding changed the state"
+        assert decide(state) == plan, "the same state gave two plans"
+        check_plan_within_quota(state, plan)
+        assert not list(unsafe_reserves(state, plan))
+        check_plan(self.ground, state.workloads, plan)
+        state.apply(plan)
+        self.leaving += [one.workload for one in plan.evictions]
+        self.let_some_go()
+        check_usage(state)
+        check_places(state)
+        assert not list(violations(state))
+        self.compare()
+        return plan
+
+    def let_some_go(self) -> None:
+        gone = [key for key in self.leaving if not maybe(self.chance, one_in=4)]
+        for key in gone:
+            leaver = evicted_from(self.state.workloads[key])
+            self.state.take(replace(leaver, checks={}, unhealthy_nodes=()))
+        self.leaving = [key for key in self.leaving if key not in gone]
+
+    def compare(self) -> None:
+        """A state made from the same objects knows the same and answers the same."""
+        state, fresh = self.state, self.rebuilt(self.state.workloads, self.state.now)
+        assert usage_of(fresh) == usage_of(state)
+        assert pools(fresh) == pools(state)
+        asks = {name: [] for name in self.ground.flavors}
+        for number, pods in enumerate(some_pods(self.chance, self.levels)):
+            asks[self.chance.choice(sorted(asks))].append(replace(ask_of(pods, pods.count), name=f"a{number}"))
+        for is_empty in (False, True):
+            assert fresh.topologies.find(asks, is_empty=is_empty) == state.topologies.find(asks, is_empty=is_empty)
+
+
+def pools(state: EngineState) -> dict[str, object]:
+    return {name: deepcopy(tree.pool.usage) for name, tree in state.topologies.trees.items()}
+
+
+def everything(state: EngineState) -> dict[str, object]:
+    due = [(at, state.second_pass.ready(at)) for at in (state.now, state.now + 5, state.now + 60)]
+    return remembered(state) | {"pools": pools(state), "due": due}
+
+
+# What must hold of a plan ----------------------------------------------------------------------------------------
+
+
+def check_plan(ground: Ground, workloads: Mapping[str, Workload], plan: Plan) -> None:
+    """Each decision in turn finds room for what it moves, and puts it where it may be."""
+    known = dict(workloads)
+    for decision in plan.decisions:
+        if not isinstance(decision, Reserve | Amend):
+            continue
+        one = known[decision.workload]
+        check_room(ground, known.values(), one, decision.admission)
+        check_together(ground, one, decision.admission)
+        for pods, given, _ in pod_sets_of(one, decision.admission):
+            assert given.place.count == given.count <= pods.count
+            assert all(domain.count > 0 for domain in given.place.domains)
+        if isinstance(decision, Amend):
+            check_amend(ground, one, decision)
+        else:
+            assert all((given.place is None) is (given.is_delayed or not given.count) for given in decision.admission.pod_sets)
+        known[one.key] = replace(one, admission=decision.admission)
+
+
+def check_room(ground: Ground, workloads: Iterable[Workload], one: Workload, admission: Admission) -> None:
+    """Where pods come to, they may be, and there is room for them beside all who are there."""
+    held = held_at(ground, workloads)
+    before = domains_of(ground, one, one.admission) if one.admission is not None else {}
+    for pods, given, flavor in pod_sets_of(one, admission):
+        for domain in given.place.domains:
+            came = domain.count - before.get((given.name, domain.values), 0)
+            if came <= 0:
+                continue
+            nodes = ground.nodes_at(flavor, domain.values)
+            assert nodes, f"{one.key} goes to {domain.values}, where nothing is"
+            if ground.flavors[flavor].topology_levels[-1] == HOSTNAME:
+                assert may_use(pods.shape, nodes[0], ground.flavors[flavor]), f"{one.key} may not be on {domain.values}"
+            needs = {name: amount for name, amount in {**pods.shape.requests, PODS: 1}.items() if amount}
+            there = held.setdefault(ground.spot(flavor, domain.values), {})
+            add(there, needs, came)
+            has = ground.capacity(flavor, domain.values)
+            over = {name: there[name] - has.get(name, 0) for name in needs if there[name] > has.get(name, 0)}
+            assert not over, f"{one.key} puts {came} pods on {domain.values}, which is over by {over}"
+
+
+def domains_of(ground: Ground, one: Workload, admission: Admission) -> dict[tuple[str, Path], int]:
+    """How many pods of which pod set are where."""
+    return {
+        (given.name, domain.values): domain.count
+        for _, given, _ in pod_sets_of(one, admission)
+        for domain in given.place.domains
+    }
+
+
+def check_together(ground: Ground, one: Workload, admission: Admission) -> None:
+    """What is required in one domain is in one; slices are whole."""
+    groups: dict[str, set[Path]] = {}
+    for pods, given, flavor in pod_sets_of(one, admission):
+        request = pods.topology or TopologyRequest()
+        levels = ground.flavors[flavor].topology_levels
+        places = [(ground.path(flavor, domain.values), domain.count) for domain in given.place.domains]
+        if request.required:
+            depth = levels.index(request.required) + 1
+            groups.setdefault(request.group or given.name, set()).update(path[:depth] for path, _ in places)
+        for label, size in request.layers if pods.name != "leader" else ():
+            depth, counts = levels.index(label) + 1, dict[Path, int]()
+            for path, count in places:
+                counts[path[:depth]] = counts.get(path[:depth], 0) + count
+            assert not any(count % size for count in counts.values()), f"{one.key} has a broken slice: {counts}"
+    split = {name: domains for name, domains in groups.items() if len(domains) > 1}
+    assert not split, f"{one.key} is split: {split}"
+
+
+def check_amend(ground: Ground, one: Workload, decision: Amend) -> None:
+    """Only what was lost, or had no place yet, moves; flavors and counts stay."""
+    assert one.admission is not None
+    now = {given.name: given for given in decision.admission.pod_sets}
+    for given in one.admission.pod_sets:
+        after: PodSetAdmission = now[given.name]
+        assert (after.count, after.flavors, after.usage) == (given.count, given.flavors, given.usage)
+        assert after.place is not None, f"{one.key} is left without a place"
+        for domain in given.place.domains if given.place is not None else ():
+            stays = next((other.count for other in after.place.domains if other.values == domain.values), 0)
+            if decision.replaced_node in domain.values:
+                assert stays == 0 or ground.nodes_at(min(given.flavors.items())[1], domain.values)
+            else:
+                assert stays >= domain.count
+
+
+# Proofs ----------------------------------------------------------------------------------------------------------
+
+
+@given(chances)
+@settings(max_examples=40)
+def test_cycles_are_sound(chance):
+    World(chance).run()
+
+
+def problem_of(number: int) -> str:
+    try:
+        World(Random(number)).run()
+    except AssertionError as problem:
+        return f"World(Random({number})).run(): {problem}"
+    return ""
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_cycles_are_sound_in_many_worlds(block):
+    numbers = range(block, proof_count(RUNS), BLOCKS)
+    problems = [problem for number in numbers if (problem := problem_of(number))]
+    assert not problems, "\n".join(problems)
