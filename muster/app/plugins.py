@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Protocol, TypeVar
 
-from muster.engine.contracts import Integration
+from muster.engine.contracts import Integration, Vendor
 
 
 class PluginError(Exception):
@@ -43,6 +43,11 @@ def discover(folder: str, constant: str, record: type[Record], outside: Iterable
 def integrations(outside: Iterable[str] = ()) -> dict[str, Integration]:
     """The kinds of job that are known."""
     return discover("jobs", "INTEGRATION", Integration, outside)
+
+
+def vendors(outside: Iterable[str] = ()) -> dict[str, Vendor]:
+    """The makers of cards that are known."""
+    return discover("vendors", "VENDOR", Vendor, outside)
 
 
 def _inside(folder: str, constant: str) -> Iterator[tuple[str, object]]:

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 import muster
-from muster.app.plugins import PluginError, discover, integrations
+from muster.app.plugins import PluginError, discover, integrations, vendors
 from muster.engine.contracts import Integration
 from muster.jobs import job, pod
 
@@ -78,3 +78,7 @@ def test_a_plugin_of_another_package_takes_part_only_when_it_is_named(folder, mo
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: [Point(job.INTEGRATION)])
     assert discover("trial", "INTEGRATION", Integration) == {}
     assert list(discover("trial", "INTEGRATION", Integration, ["extra"])) == ["batch/job"]
+
+
+def test_vendors_are_found():
+    assert "NVIDIA" in {name.upper() for name in vendors()}

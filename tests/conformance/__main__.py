@@ -7,8 +7,7 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-from tests.conformance.cases import cases_in
-from tests.conformance.runner import Verdict, run_case
+from tests.conformance.runner import Verdict, all_cases, run_case
 
 
 def main(arguments: list[str]) -> int:
@@ -19,7 +18,7 @@ def main(arguments: list[str]) -> int:
     totals: Counter[Verdict] = Counter()
     by_source: dict[str, Counter[Verdict]] = {}
     failures: list[str] = []
-    for case in cases_in(Path(arguments[0])):
+    for case in all_cases(Path(arguments[0])):
         if wanted and wanted not in str(case):
             continue
         try:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from pathlib import Path
 
-from tests.conformance import kueue_cycles, kueue_flavors, kueue_preemption, kueue_queues, kueue_topology
-from tests.conformance.cases import Case, Mismatch, Skip
+from tests.conformance import hami_cases, kueue_cycles, kueue_flavors, kueue_preemption, kueue_queues, kueue_topology
+from tests.conformance.cases import Case, Mismatch, Skip, cases_in
 
 Driver = Callable[[Case], None]
 
@@ -51,6 +52,13 @@ DRIVERS: Mapping[str, Driver] = {
 WAITING: Mapping[str, str] = {}
 
 
+def all_cases(folder: Path) -> Iterator[Case]:
+    """The cases of a folder in whichever form its system's are kept."""
+    if (folder / hami_cases.CONFIGS).exists():
+        return hami_cases.hami_cases_in(folder)
+    return cases_in(folder)
+
+
 class Verdict(Enum):
     PASSED = "passed"
     FAILED = "failed"
@@ -61,7 +69,7 @@ def run_case(case: Case) -> tuple[Verdict, str]:
     """Replay one case; the text says what differed or why it was skipped."""
     if case.source in WAITING:
         return Verdict.SKIPPED, WAITING[case.source]
-    driver = DRIVERS.get(case.source)
+    driver = hami_cases.run_hami if "_config" in case.body else DRIVERS.get(case.source)
     if driver is None:
         return Verdict.FAILED, f"nobody knows the source {case.source!r}"
     try:

@@ -1,0 +1,1 @@
+"""HAMi: shares of cards by extender and webhook. Its annotations, its filter, its admission, its quota."""

@@ -1,0 +1,1 @@
+"""Kueue: its objects, configuration and rules, read into the model and written back."""
