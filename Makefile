@@ -99,6 +99,10 @@ conformance: install  ## Run the conformance cases of a folder: make conformance
 bench: install  ## Print the figures that the benchmarks measure.
 	@if [ -d bench ]; then $(BIN)/python -m bench; else echo "There are no benchmarks yet."; fi
 
+.PHONY: openb
+openb: install  ## Replay a public trace of shared cards: make openb POLICY=fgd SEED=42; the allocated percentage comes last.
+	@$(BIN)/python -m bench.openb --policy $(or $(POLICY),fgd) --seed $(or $(SEED),42)
+
 .PHONY: format
 format: install  ## Format the code and mend what ruff can mend.
 	$(BIN)/ruff check --fix-only --quiet .

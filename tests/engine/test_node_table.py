@@ -201,6 +201,16 @@ def test_spread_pods_go_round_the_nodes():
     assert found is not None and list(found) == singly
 
 
+def test_pods_that_differ_are_placed_whole_or_not_at_all():
+    table = world({"a": 2})
+    place = placer(table)
+    before = facts(table)
+    assert place.place_all([pod(1, 1), pod(2, 1, 500), pod(3, 1)]) is None
+    assert facts(table) == before
+    found = place.place_all([pod(1, 1), pod(2, 1, 500), pod(3, 1, 500)])
+    assert found is not None and [one.cards for one in found] == [(0,), (1,), (1,)]
+
+
 def test_an_empty_table_takes_nobody():
     assert placer(NodeTable()).place(pod()) is None
     assert placer(NodeTable()).place_many(pod(), 1) is None

@@ -1,0 +1,187 @@
+"""What the node table is made of: nodes as they come in, what one pod takes of a node, and views of rows.
+
+Used by `muster/engine/node_table.py` and by the policies, which score whole columns of rows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.model.resources import CPU
+
+if TYPE_CHECKING:
+    from muster.engine.node_table import NodeTable
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+WHOLE = 1000  # shares of a card are counted in thousandths
+AMOUNT_CAP = 2**62  # what a cell can hold: a node with more counts as having this much, a pod asking more fits nowhere
+
+# How pods use cards, as columns of the table's `kinds`: without any, a part of one, then so many whole ones.
+NO_CARD, SHARED = 0, 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableNode:
+    """A node as the table takes it in: its allocatable amounts and its cards, all of one model."""
+
+    name: str
+    amounts: Mapping[str, int] = field(default_factory=dict)
+    cards: int = 0
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What one pod takes of a node; pods with equal demands share their columns."""
+
+    amounts: tuple[tuple[str, int], ...] = ()  # by resource, in the order of the names
+    cards: int = 0
+    milli: int = 0  # of each of its cards
+    models: tuple[str, ...] = ()  # the card models it may run on; none named: any
+
+    def __post_init__(self) -> None:
+        assert self.cards >= 0 and 0 <= self.milli <= WHOLE, f"{self.cards} cards of {self.milli} thousandths"
+        assert (self.cards > 0) == (self.milli > 0), "cards and their share are asked for together"
+        assert all(amount >= 0 for _, amount in self.amounts), "a pod cannot ask for less than nothing"
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it takes a part of a card only."""
+        return 0 < self.milli < WHOLE
+
+    @property
+    def card_milli(self) -> int:
+        """Everything it takes of cards."""
+        return self.cards * self.milli
+
+    @property
+    def kind(self) -> int:
+        """How it uses cards, as a column of `kinds`."""
+        if not self.cards:
+            return NO_CARD
+        return SHARED if self.is_shared else SHARED + self.cards
+
+    def amount(self, resource: str) -> int:
+        return next((amount for name, amount in self.amounts if name == resource), 0)
+
+
+def demand(amounts: Mapping[str, int], *, cards: int = 0, milli: int = WHOLE, models: tuple[str, ...] = ()) -> Demand:
+    """The demand of a pod from its requests by resource; without cards the share is none."""
+    known = tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
+    return Demand(known, cards, milli if cards else 0, tuple(sorted(set(models))))
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where one pod went: the row of its node and the cards it got there."""
+
+    row: int
+    cards: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """A policy's opinion on rows: the higher the better, and for pods of one card which card is best."""
+
+    values: FloatArray | IntArray
+    card: IntArray | None = None  # None: no opinion, the tightest card that fits
+
+
+class NodeRows:
+    """Some rows of the table, or all of them, as columns; what is not looked at is not copied."""
+
+    __slots__ = ("_index", "_table")
+
+    def __init__(self, table: NodeTable, index: IntArray | None = None) -> None:
+        self._table = table
+        self._index = index  # None: every row, in place
+
+    def __len__(self) -> int:
+        return self._table.row_count if self._index is None else len(self._index)
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """The card models that `model` numbers."""
+        return self._table.model_names
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        return self._table.resources
+
+    @property
+    def cards(self) -> IntArray:
+        """Free thousandths, one column per card; cards that a node has not are never free."""
+        return self._rows_of(self._table.cards)
+
+    @property
+    def card_width(self) -> int:
+        """How many cards the node with most of them has."""
+        return int(self._table.cards.shape[1])
+
+    @property
+    def card_count(self) -> IntArray:
+        return self._cells_of(self._table.card_count)
+
+    @property
+    def card_most(self) -> IntArray:
+        """Free thousandths of the emptiest card."""
+        return self._cells_of(self._table.card_most)
+
+    @property
+    def card_sum(self) -> IntArray:
+        """Free thousandths of all cards."""
+        return self._cells_of(self._table.card_sum)
+
+    @property
+    def pattern(self) -> IntArray:
+        """Numbers below `pattern_count`, equal for rows of one model whose cards are alike, one by one."""
+        return self._cells_of(self._table.pattern)
+
+    @property
+    def pattern_count(self) -> int:
+        return self._table.pattern_count
+
+    def pick(self, index: IntArray) -> NodeRows:
+        """Some of these rows."""
+        return NodeRows(self._table, index if self._index is None else self._index[index])
+
+    @property
+    def model(self) -> IntArray:
+        return self._cells_of(self._table.model)
+
+    @property
+    def kinds(self) -> IntArray:
+        """How many pods of each kind of card use are on the node."""
+        return self._rows_of(self._table.kinds)
+
+    @property
+    def is_present(self) -> BoolArray:
+        present = self._table.is_present
+        return present[: len(self)] if self._index is None else present[self._index]
+
+    def free(self, resource: str = CPU) -> IntArray:
+        """What is free of a resource; nothing where no node has it."""
+        return self._column(self._table.free, resource)
+
+    def total(self, resource: str = CPU) -> IntArray:
+        return self._column(self._table.total, resource)
+
+    def _column(self, matrix: IntArray, resource: str) -> IntArray:
+        column = self._table.column_of(resource)
+        if column is None:
+            return np.zeros(len(self), np.int64)
+        return self._cells_of(matrix[column])
+
+    def _rows_of(self, matrix: IntArray) -> IntArray:
+        return matrix[: len(self)] if self._index is None else matrix[self._index]
+
+    def _cells_of(self, vector: IntArray) -> IntArray:
+        return vector[: len(self)] if self._index is None else vector[self._index]

@@ -1,0 +1,227 @@
+"""fgd: place where the fragmentation of cards grows least (fragmentation gradient descent, USENIX ATC 2023).
+
+Free cards of a node are fragmented for a kind of pod when it cannot run there: all of them where the node lacks cpu,
+cards or the model, else those with less free than one of its cards needs. The fragmentation of a node is the mean over
+typical pods, weighted by how frequent they are; pods without cards count all free cards as lost to them. The score of a
+node is how much its fragmentation shrinks, put on a scale of whole numbers from 0 to 100: near ties are ties on
+purpose, finer scores place worse. Everything is counted in whole numbers, so the order of summing cannot matter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from muster.engine.node_table_rows import WHOLE, Demand, IntArray, NodeRows, Scores, demand
+from muster.engine.policy import Hooks, Policy
+from muster.model.resources import CPU
+
+SCALE = 100  # the best score
+_CANNOT = -(2**61)  # below any gain
+_TAKES_KEPT = 64
+_MANY = 256  # from so many rows on it pays to look for equal ones
+_SPARSE = 8  # and only while there are not many more kinds than rows
+
+
+@dataclass(frozen=True, slots=True)
+class TypicalPod:
+    """A kind of pod that is expected to come, and how often compared with the others."""
+
+    demand: Demand
+    weight: int
+
+
+# A mix for clusters whose pods are not known yet: mostly single cards, some parts of cards, some big jobs.
+USUAL_MIX = (
+    TypicalPod(demand({CPU: 8_000}, cards=1), 50),
+    TypicalPod(demand({CPU: 4_000}, cards=1, milli=500), 20),
+    TypicalPod(demand({CPU: 2_000}, cards=1, milli=250), 10),
+    TypicalPod(demand({CPU: 16_000}, cards=2), 5),
+    TypicalPod(demand({CPU: 32_000}, cards=4), 5),
+    TypicalPod(demand({CPU: 64_000}, cards=8), 10),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """What is expected to come; weight multiplies the score."""
+
+    typical: tuple[TypicalPod, ...] = USUAL_MIX
+    weight: int = 1
+
+
+def typical_pods(demands: Iterable[Demand], *, percent: int = 95) -> tuple[TypicalPod, ...]:
+    """The most frequent kinds among pods, as many as make up `percent` of them; only cpu and cards tell them apart."""
+    kinds = Counter(_kind(one) for one in demands)
+    wanted = sum(kinds.values()) * percent
+    typical: list[TypicalPod] = []
+    covered = 0
+    for kind, count in sorted(kinds.items(), key=lambda item: (-item[1], _order(item[0]))):
+        if covered * 100 >= wanted:
+            break
+        covered += count
+        typical.append(TypicalPod(kind, count))
+    return tuple(typical)
+
+
+def _kind(one: Demand) -> Demand:
+    return Demand(tuple(pair for pair in one.amounts if pair[0] == CPU), one.cards, one.milli, one.models)
+
+
+def _order(kind: Demand) -> tuple[int, int, int, tuple[str, ...]]:
+    return kind.amount(CPU), kind.cards, kind.milli, kind.models
+
+
+# What is usable ------------------------------------------------------------------------------------------------------
+
+
+class _Tables:
+    """How much of a node's free cards the typical pods can use, all of them together, ready to be looked up.
+
+    Pods of one card use each card by itself, so their part is a sum over cards of what is looked up by free cpu and the
+    card's free share. Pods of several cards use them only if there are enough, so their part is looked up by how many
+    there are. A level is a row of these tables: so much free cpu, on nodes of one card model.
+    """
+
+    def __init__(self, typical: tuple[TypicalPod, ...], models: tuple[str, ...], width: int) -> None:
+        self.steps = np.array(sorted({one.demand.amount(CPU) for one in typical}), np.int64)
+        self.has_models = any(one.demand.models for one in typical)
+        self.height = len(self.steps) + 1
+        shape = (len(models) if self.has_models else 1, self.height)
+        single = np.zeros((*shape, WHOLE + 1), np.int64)
+        shares = sorted({one.demand.milli for one in typical if one.demand.cards > 1} | {WHOLE})
+        several = {milli: np.zeros((*shape, width + 1), np.int64) for milli in shares}
+        free = np.arange(WHOLE + 1)
+        for one in typical:
+            wants = one.demand
+            start = int(np.searchsorted(self.steps, wants.amount(CPU))) + 1
+            for number in range(shape[0]):
+                if wants.models and models[number] not in wants.models:
+                    continue
+                if wants.cards == 1:
+                    single[number, start:] += np.where(free >= wants.milli, free, 0) * one.weight
+                elif wants.cards > 1:
+                    several[wants.milli][number, start:, wants.cards :] += one.weight
+        self.single = single.reshape(-1, WHOLE + 1)
+        self.whole = several.pop(WHOLE).reshape(-1, width + 1) * np.arange(width + 1) * WHOLE
+        self.parts = {milli: table.reshape(-1, width + 1) for milli, table in several.items()}
+        self._takes: dict[int, IntArray] = {}
+
+    def level(self, cpu: IntArray, rows: NodeRows) -> IntArray:
+        """The level of nodes with so much free cpu."""
+        level = self.steps.searchsorted(cpu, side="right")
+        return level + rows.model * self.height if self.has_models else level
+
+    def usable(self, level: IntArray, cards: IntArray) -> IntArray:
+        """What all typical pods can use of each node's cards, weighted."""
+        total: IntArray = self.single[level[:, None], cards].sum(axis=1)
+        total += self.whole[level, (cards == WHOLE).sum(axis=1)]
+        for milli, table in self.parts.items():
+            serves = cards >= milli
+            total += table[level, serves.sum(axis=1)] * np.where(serves, cards, 0).sum(axis=1)
+        return total
+
+    def usable_by_card(self, level: IntArray, cards: IntArray, taken: int) -> IntArray:
+        """The same when a share of one card is taken, for each card; hugely negative where the card has it not."""
+        at = level[:, None]
+        is_whole = cards == WHOLE
+        wholes = is_whole.sum(axis=1)[:, None] - is_whole  # a card that something is taken from is whole no more
+        total: IntArray = self.single[at, cards].sum(axis=1)[:, None] + self._take(taken)[at, cards]
+        total += self.whole[at, wholes]
+        for milli, table in self.parts.items():
+            left = cards - taken
+            served, serves = cards >= milli, left >= milli
+            part = np.where(served, cards, 0)
+            part = part.sum(axis=1)[:, None] - part + np.where(serves, left, 0)
+            total += table[at, served.sum(axis=1)[:, None] - served + serves] * part
+        return total
+
+    def _take(self, taken: int) -> IntArray:
+        """What pods of one card can use less of a card, by level and its free share, when so much of it is taken."""
+        known = self._takes.get(taken)
+        if known is None:
+            if len(self._takes) >= _TAKES_KEPT:
+                self._takes.clear()
+            known = np.full_like(self.single, _CANNOT)
+            known[:, taken:] = self.single[:, : WHOLE + 1 - taken] - self.single[:, taken:]
+            self._takes[taken] = known
+        return known
+
+
+# Scores --------------------------------------------------------------------------------------------------------------
+
+
+def build(arguments: Arguments) -> Hooks:
+    total_weight = max(1, sum(one.weight for one in arguments.typical))
+    bounds = _bounds(total_weight)
+    known: dict[tuple[tuple[str, ...], int], _Tables] = {}
+
+    def tables_for(rows: NodeRows) -> _Tables:
+        key = (rows.model_names, rows.card_width)
+        if key not in known:
+            known[key] = _Tables(arguments.typical, *key)
+        return known[key]
+
+    def score_each(pod: Demand, rows: NodeRows) -> Scores:
+        tables = tables_for(rows)
+        cards, cpu = np.maximum(rows.cards, 0), rows.free(CPU)
+        before = tables.level(cpu, rows)
+        after = tables.level(cpu - pod.amount(CPU), rows)
+        # Fragmented is what is free and not usable: what the pod takes is free no more, whoever could have used it.
+        offset = pod.card_milli * total_weight - tables.usable(before, cards)
+        if pod.cards != 1:
+            values = bounds.searchsorted(tables.usable(after, _without(cards, pod)) + offset, side="right")
+            return Scores((values - 1) * arguments.weight)
+        usable = tables.usable_by_card(after, cards, pod.milli)
+        by_card = bounds.searchsorted(usable + offset[:, None], side="right")
+        card = by_card.argmax(axis=1)  # the first of the best: cards of equal whole scores are equal
+        return Scores((by_card.max(axis=1) - 1) * arguments.weight, card)
+
+    def score(pod: Demand, rows: NodeRows) -> Scores:
+        if len(rows) < _MANY:
+            return score_each(pod, rows)
+        # Rows whose cards are alike and whose cpu falls into the same steps, before and after, score the same.
+        steps = tables_for(rows).steps
+        both = np.sort(np.concatenate([steps, steps + pod.amount(CPU)]))
+        height = len(both) + 1
+        size = rows.pattern_count * height
+        if size > _SPARSE * len(rows):
+            return score_each(pod, rows)
+        kind = rows.pattern * height + both.searchsorted(rows.free(CPU), side="right")
+        example = np.full(size, -1)
+        example[kind] = np.arange(len(rows))
+        kinds = np.flatnonzero(example >= 0)
+        found = score_each(pod, rows.pick(example[kinds]))
+        values = np.empty(size, np.int64)
+        values[kinds] = found.values
+        if found.card is None:
+            return Scores(values[kind])
+        example[kinds] = found.card
+        return Scores(values[kind], example[kind])
+
+    return Hooks(score=score)
+
+
+def _without(cards: IntArray, pod: Demand) -> IntArray:
+    """The cards as a pod of several leaves them: it takes the tightest that fit, of equals the first."""
+    if not pod.cards:
+        return cards
+    order = np.where(cards >= pod.milli, cards, WHOLE + 1)
+    rank = order.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
+    return np.where((rank < pod.cards) & (cards >= pod.milli), cards - pod.milli, cards)
+
+
+def _bounds(total_weight: int) -> IntArray:
+    """From which gain on each whole score is reached: the logistic curve of the gain in cards, in hundredths.
+
+    The first bound is for 0 itself: what lies below it is no score at all.
+    """
+    steps = [math.log(k / (SCALE - k)) * WHOLE * total_weight for k in range(1, SCALE)]
+    return np.array([_CANNOT // 2, *(math.ceil(step) for step in steps)], np.int64)
+
+
+POLICY = Policy(name="fgd", arguments=Arguments, build=build)

@@ -1,0 +1,158 @@
+"""fgd: the fragmentation of small nodes by hand, the choice of cards, and quick scores against plain ones."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.engine.node_table import NodeTable
+from muster.engine.node_table_columns import Placer
+from muster.engine.node_table_rows import WHOLE, Demand, TableNode, demand
+from muster.policies.fgd import POLICY, USUAL_MIX, Arguments, TypicalPod, typical_pods
+
+CPU = 8_000
+
+
+def pod(cards: int = 1, milli: int = WHOLE, *, cpu: int = 1_000, models: tuple[str, ...] = ()) -> Demand:
+    return demand({"cpu": cpu}, cards=cards, milli=milli, models=models)
+
+
+def mix(*pods: tuple[Demand, int]) -> Arguments:
+    return Arguments(typical=tuple(TypicalPod(wanted, weight) for wanted, weight in pods))
+
+
+def world(*nodes: list[int], cpu: int = CPU, model: str = "") -> NodeTable:
+    table = NodeTable(
+        TableNode(name=f"n{row}", amounts={"cpu": cpu}, cards=len(cards), model=model)
+        for row, cards in enumerate(nodes)
+    )
+    for row, cards in enumerate(nodes):
+        for card, free in enumerate(cards):
+            if free < WHOLE:
+                table.charge(row, pod(milli=WHOLE - free, cpu=0), (card,))
+    return table
+
+
+# The plain reckoning, as the definition reads --------------------------------------------------------------------
+
+
+def fragmentation(typical: tuple[TypicalPod, ...], cpu: int, cards: list[int], model: str) -> int:
+    """Weighted sum over typical pods of the free shares that they cannot use."""
+    total = 0
+    for one in typical:
+        wants = one.demand
+        serving = [free for free in cards if free >= wants.milli]
+        runs = wants.cards > 0 and len(serving) >= wants.cards and cpu >= wants.amount("cpu")
+        if wants.models and model not in wants.models:
+            runs = False
+        total += one.weight * (sum(cards) - sum(serving) if runs else sum(cards))
+    return total
+
+
+def whole_score(typical: tuple[TypicalPod, ...], shrinks: int) -> int:
+    cards = shrinks / sum(one.weight for one in typical) / WHOLE
+    return int(100 / (1 + math.exp(-cards)))
+
+
+def plain(typical: tuple[TypicalPod, ...], table: NodeTable, row: int, wanted: Demand) -> tuple[int, int | None]:
+    """The score of a row and the card, for pods of one card at most."""
+    cpu, cards = int(table.free[0, row]), table.cards[row].tolist()
+    model = table.model_names[table.model[row]]
+    before = fragmentation(typical, cpu, cards, model)
+    best: tuple[int, int | None] = (-1, None)
+    for card in range(len(cards)) if wanted.cards else [None]:
+        left = list(cards)
+        if card is not None:
+            if left[card] < wanted.milli:
+                continue
+            left[card] -= wanted.milli
+        after = fragmentation(typical, cpu - wanted.amount("cpu"), left, model)
+        score = whole_score(typical, before - after)
+        if score > best[0]:
+            best = (score, card)
+    return best
+
+
+FREE = st.integers(0, 20).map(lambda step: 50 * step)
+NODES = st.lists(st.lists(FREE, min_size=3, max_size=3), min_size=1, max_size=4)
+TYPICAL = (
+    TypicalPod(pod(1, 1000, cpu=4_000), 37),
+    TypicalPod(pod(1, 450, cpu=2_000), 20),
+    TypicalPod(pod(1, 800, cpu=6_000, models=("a", "b")), 11),
+    TypicalPod(pod(0, cpu=3_000), 13),
+    TypicalPod(pod(2, cpu=1_000), 7),
+    TypicalPod(pod(3, 300, cpu=5_000), 5),
+)
+
+
+@given(nodes=NODES, wanted=st.sampled_from([pod(1, milli) for milli in (50, 450, 1000)] + [pod(0), pod(0, cpu=6_500)]))
+@pytest.mark.parametrize("model", ["a", "c"])
+def test_quick_scores_equal_plain_ones(nodes, wanted, model):
+    table = world(*nodes, model=model)
+    column = Placer(table, [POLICY.hooks(Arguments(typical=TYPICAL))]).column(wanted)
+    for row in range(table.row_count):
+        score, card = plain(TYPICAL, table, row, wanted)
+        if column.merit[row] >= 0:
+            assert column.merit[row] == score
+            assert card is None or (column.card is not None and column.card[row] == card)
+        else:
+            assert wanted.cards and card is None, "only rows without such a card are left out"
+
+
+def test_many_rows_score_as_few_do():
+    nodes = [[50 * (row * 7 % 21), 1000, 50 * (row % 21)] for row in range(300)]
+    table = world(*nodes)
+    hook = POLICY.hooks(Arguments(typical=TYPICAL)).score
+    assert hook is not None
+    for wanted in (pod(1, 300), pod(), pod(0, cpu=2_500), pod(2)):
+        many = hook(wanted, table.rows())
+        for row in range(300):
+            one = Placer(world(nodes[row]), [POLICY.hooks(Arguments(typical=TYPICAL))]).column(wanted)
+            if one.merit[0] >= 0:
+                assert one.merit[0] == many.values[row]
+                assert one.card is None or (many.card is not None and one.card[0] == many.card[row])
+
+
+# Stories -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "nodes", "wanted", "want"),
+    [
+        pytest.param(mix((pod(), 1)), [[1000], [500]], pod(milli=500), (1, (0,)), id="whole cards are kept whole"),
+        pytest.param(mix((pod(milli=700), 1)), [[900, 400, 1000]], pod(milli=300), (0, (1,)), id="the useless rest"),
+        pytest.param(mix((pod(2), 1)), [[1000, 1000], [1000, 0]], pod(), (1, (0,)), id="pairs are kept"),
+        pytest.param(mix((pod(), 1)), [[1000], [1000]], pod(), (0, (0,)), id="ties go to the earlier row"),
+        pytest.param(mix((pod(), 1)), [[1000, 1000]], pod(2), (0, (0, 1)), id="several cards"),
+        pytest.param(Arguments(), [[1000] * 8, [0] * 7 + [1000]], pod(), (1, (7,)), id="the usual mix"),
+        pytest.param(Arguments(typical=()), [[0], [1000]], pod(), (1, (0,)), id="nothing typical"),
+    ],
+)
+def test_choice(arguments, nodes, wanted, want):
+    found = Placer(world(*nodes, cpu=64_000), [POLICY.hooks(arguments)]).place(wanted)
+    assert found is not None and (found.row, found.cards) == want
+
+
+def test_pods_without_cards_leave_the_cpu_that_cards_need():
+    table = world([1000], [0])
+    found = Placer(table, [POLICY.hooks(mix((pod(cpu=CPU), 1)))]).place(pod(0))
+    assert found is not None and found.row == 1
+
+
+def test_typical_pods_are_the_most_frequent_ones():
+    pods = [pod()] * 60 + [pod(0)] * 30 + [pod(milli=500)] * 6 + [pod(8)] * 4
+    assert typical_pods(pods) == tuple(TypicalPod(*one) for one in [(pod(), 60), (pod(0), 30), (pod(milli=500), 6)])
+    assert len(typical_pods(pods, percent=100)) == 4
+    assert typical_pods([]) == ()
+
+
+def test_typical_pods_differ_in_cpu_and_cards_only():
+    pods = [demand({"cpu": 1, "memory": amount}, cards=1) for amount in (1, 2, 3)]
+    assert typical_pods(pods) == (TypicalPod(demand({"cpu": 1}, cards=1), 3),)
+
+
+def test_the_usual_mix_adds_up():
+    assert sum(one.weight for one in USUAL_MIX) == 100
