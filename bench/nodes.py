@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from muster.engine.node_table import NodeTable
 from muster.engine.node_table_columns import Placer
 from muster.engine.node_table_rows import Demand, Placed, TableNode, demand
-from muster.engine.policy import Hooks
+from muster.engine.policy import AnyPolicy, Hooks
 from muster.model.resources import CPU, PODS
 from muster.policies import bestfit, binpack, fgd, spread
 
@@ -21,7 +21,7 @@ CARDS = 8
 GANG = 100
 NODES, PODS_IN_ALL = 5_000, 50_000
 GIB = 2**30
-POLICIES = {one.POLICY.name: one.POLICY for one in (fgd, bestfit, binpack, spread)}
+POLICIES: dict[str, AnyPolicy] = {one.POLICY.name: one.POLICY for one in (fgd, bestfit, binpack, spread)}
 
 
 def cluster(nodes: int) -> NodeTable:
@@ -44,7 +44,7 @@ def alike_rate(policy: str, nodes: int = NODES, pods: int = PODS_IN_ALL) -> floa
     placer = Placer(table, [_hooks(policy)])
     gc.collect()
     started = time.process_time()
-    running = []
+    running: list[tuple[Demand, tuple[Placed, ...]]] = []
     for gang in range(pods // GANG):
         wanted = pod(gang)
         placed = placer.place_many(wanted, GANG)
@@ -62,7 +62,7 @@ def different_rate(policy: str, nodes: int = NODES, pods: int = PODS_IN_ALL) -> 
     placer = Placer(table, [_hooks(policy)])
     gc.collect()
     started = time.process_time()
-    running = []
+    running: list[tuple[list[Demand], tuple[Placed, ...]]] = []
     kind = 0
     while kind < pods:
         gang = [pod(kind + index) for index in range(GANG)]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from bench.openb_trace import SEEDS, Trace, TraceMissing, published, read_trace
 from muster.engine.node_table import NodeTable
 from muster.engine.node_table_columns import Placer
-from muster.engine.policy import Hooks
+from muster.engine.policy import AnyPolicy, Hooks
 from muster.policies import bestfit, clustering, dotproduct, fgd, packing
 
 PUBLISHED_NAMES = {
@@ -28,7 +28,7 @@ PUBLISHED_NAMES = {
     "dotproduct": "DotProd",
 }
 OTHER_NAMES = {"default": "fgd", "gpupacking": "packing", "gpuclustering": "clustering", "dotprod": "dotproduct"}
-POLICIES = {one.POLICY.name: one.POLICY for one in (bestfit, packing, clustering, dotproduct)}
+POLICIES: dict[str, AnyPolicy] = {one.POLICY.name: one.POLICY for one in (bestfit, packing, clustering, dotproduct)}
 TOLERANCE = 0.05  # points between our mean and the published one
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from muster.engine.node_table_rows import Demand, TableNode, demand
@@ -69,12 +69,14 @@ def published(policy: str, variant: str = "default") -> dict[int, float]:
 
 
 def _pod(row: dict[str, str]) -> Demand:
-    return demand(
+    wanted = demand(
         {CPU: int(row["cpu_milli"]), MEMORY: int(row["memory_mib"])},
         cards=int(row["num_gpu"]),
         milli=int(row["gpu_milli"]),
-        models=tuple(filter(None, row["gpu_spec"].split("|"))),
     )
+    # As the list writes them, repetitions included: the experiment told kinds of pods apart by that text. Some lists
+    # have no such column.
+    return replace(wanted, models=tuple(filter(None, row.get("gpu_spec", "").split("|"))))
 
 
 def _orders(path: Path) -> tuple[list[int], list[int]]:

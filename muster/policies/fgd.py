@@ -60,7 +60,8 @@ def typical_pods(demands: Iterable[Demand], *, percent: int = 95) -> tuple[Typic
     wanted = sum(kinds.values()) * percent
     typical: list[TypicalPod] = []
     covered = 0
-    for kind, count in sorted(kinds.items(), key=lambda item: (-item[1], _order(item[0]))):
+    # Of equally frequent kinds the bigger go first: it decides which of them are still taken in.
+    for kind, count in sorted(kinds.items(), key=lambda item: (item[1], _size(item[0])), reverse=True):
         if covered * 100 >= wanted:
             break
         covered += count
@@ -72,8 +73,8 @@ def _kind(one: Demand) -> Demand:
     return Demand(tuple(pair for pair in one.amounts if pair[0] == CPU), one.cards, one.milli, one.models)
 
 
-def _order(kind: Demand) -> tuple[int, int, int, tuple[str, ...]]:
-    return kind.amount(CPU), kind.cards, kind.milli, kind.models
+def _size(kind: Demand) -> tuple[int, int, int, tuple[str, ...]]:
+    return kind.amount(CPU), kind.milli, kind.cards, kind.models
 
 
 # What is usable ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Builders for places: hosts in racks, pods that must be near each other, workloads that are placed already.
 
 Also the plain count of what hosts have left, from nodes, pods and workloads alone: it shares nothing with the trees.
+On it the checks are built that every plan has to stand.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from muster.model.flavor import Flavor
 from muster.model.labels import first_untolerated, node_matches
-from muster.model.plan import Plan
+from muster.model.plan import Amend, Plan, Reserve
 from muster.model.podspec import PodShape
 from muster.model.resources import PODS
 from muster.model.topology import (
@@ -164,3 +165,91 @@ def may_use(shape: PodShape, node: Node, flavor: Flavor) -> bool:
     return first_untolerated(node.taints, tolerations) is None and node_matches(
         node.labels, selector=shape.node_selector, affinity=shape.affinity, node_name=node.name
     )
+
+
+# What must hold of a plan ----------------------------------------------------------------------------------------
+
+
+def check_plan(ground: Ground, workloads: Mapping[str, Workload], plan: Plan) -> None:
+    """Each decision in turn finds room for what it moves, and puts it where it may be."""
+    known = dict(workloads)
+    for decision in plan.decisions:
+        if not isinstance(decision, Reserve | Amend):
+            continue
+        one = known[decision.workload]
+        check_room(ground, known.values(), one, decision.admission)
+        check_together(ground, one, decision.admission)
+        for pods, given, _ in pod_sets_of(one, decision.admission):
+            assert given.place.count == given.count <= pods.count
+            assert all(domain.count > 0 for domain in given.place.domains)
+        if isinstance(decision, Amend):
+            check_amend(ground, one, decision)
+        else:
+            for given in decision.admission.pod_sets:
+                assert (given.place is None) is (given.is_delayed or not given.count)
+        known[one.key] = replace(one, admission=decision.admission)
+
+
+def check_room(ground: Ground, workloads: Iterable[Workload], one: Workload, admission: Admission) -> None:
+    """Where pods come to, they may be, and there is room for them beside all who are there."""
+    held = held_at(ground, workloads)
+    before = domains_of(one, one.admission) if one.admission is not None else {}
+    for pods, given, flavor in pod_sets_of(one, admission):
+        for domain in given.place.domains:
+            came = domain.count - before.get((given.name, domain.values), 0)
+            if came <= 0:
+                continue
+            nodes = ground.nodes_at(flavor, domain.values)
+            assert nodes, f"{one.key} goes to {domain.values}, where nothing is"
+            if ground.flavors[flavor].topology_levels[-1] == HOSTNAME:
+                assert may_use(pods.shape, nodes[0], ground.flavors[flavor]), f"{one.key} may not be on {domain.values}"
+            needs = {name: amount for name, amount in {**pods.shape.requests, PODS: 1}.items() if amount}
+            there = held.setdefault(ground.spot(flavor, domain.values), {})
+            add(there, needs, came)
+            has = ground.capacity(flavor, domain.values)
+            over = {name: there[name] - has.get(name, 0) for name in needs if there[name] > has.get(name, 0)}
+            assert not over, f"{one.key} puts {came} pods on {domain.values}, which is over by {over}"
+
+
+def domains_of(one: Workload, admission: Admission) -> dict[tuple[str, Path], int]:
+    """How many pods of which pod set are where."""
+    return {
+        (given.name, domain.values): domain.count
+        for _, given, _ in pod_sets_of(one, admission)
+        for domain in given.place.domains
+    }
+
+
+def check_together(ground: Ground, one: Workload, admission: Admission) -> None:
+    """What is required in one domain is in one; slices are whole."""
+    groups: dict[str, set[Path]] = {}
+    for pods, given, flavor in pod_sets_of(one, admission):
+        request = pods.topology or TopologyRequest()
+        levels = ground.flavors[flavor].topology_levels
+        places = [(ground.path(flavor, domain.values), domain.count) for domain in given.place.domains]
+        if request.required:
+            depth = levels.index(request.required) + 1
+            groups.setdefault(request.group or given.name, set()).update(path[:depth] for path, _ in places)
+        for label, size in request.layers if pods.name != "leader" else ():
+            depth, counts = levels.index(label) + 1, dict[Path, int]()
+            for path, count in places:
+                counts[path[:depth]] = counts.get(path[:depth], 0) + count
+            assert not any(count % size for count in counts.values()), f"{one.key} has a broken slice: {counts}"
+    split = {name: domains for name, domains in groups.items() if len(domains) > 1}
+    assert not split, f"{one.key} is split: {split}"
+
+
+def check_amend(ground: Ground, one: Workload, decision: Amend) -> None:
+    """Only what was lost, or had no place yet, moves; flavors and counts stay."""
+    assert one.admission is not None
+    now = {given.name: given for given in decision.admission.pod_sets}
+    for given in one.admission.pod_sets:
+        after: PodSetAdmission = now[given.name]
+        assert (after.count, after.flavors, after.usage) == (given.count, given.flavors, given.usage)
+        assert after.place is not None or not after.count, f"{one.key} is left without a place"
+        for domain in given.place.domains if given.place is not None else ():
+            stays = next((other.count for other in after.place.domains if other.values == domain.values), 0)
+            if decision.replaced_node in domain.values:
+                assert stays == 0 or ground.nodes_at(min(given.flavors.items())[1], domain.values)
+            else:
+                assert stays >= domain.count

@@ -149,6 +149,11 @@ def test_typical_pods_are_the_most_frequent_ones():
     assert typical_pods([]) == ()
 
 
+def test_of_equally_frequent_pods_the_bigger_are_typical():
+    pods = [pod()] * 8 + [pod(cpu=3)] + [pod(cpu=5)]
+    assert [one.demand for one in typical_pods(pods, percent=90)] == [pod(), pod(cpu=5)]
+
+
 def test_typical_pods_differ_in_cpu_and_cards_only():
     pods = [demand({"cpu": 1, "memory": amount}, cards=1) for amount in (1, 2, 3)]
     assert typical_pods(pods) == (TypicalPod(demand({"cpu": 1}, cards=1), 3),)
