@@ -46,6 +46,7 @@ class Cycle:
         self.leaving: dict[str, Victim] = {}  # told to go in this cycle
         self.promised: list[tuple[QuotaNode, Need]] = []  # charged for those who wait for others to leave
         self.resumes_at = ""
+        self.has_movers = False  # somebody moves or goes in this plan already, and was left alone
         self.takers: dict[str, str] = {}  # by root: who last took something in this cycle
         self.skipped_preemptions: dict[str, int] = {}
         self.recomputed: dict[tuple[str, str], int] = {}

@@ -73,6 +73,18 @@ def usage_of(workload: Workload, admission: Admission, *, releases_finished_pods
     return Admission(queue=admission.queue, pod_sets=pod_sets).usage()
 
 
+def still_held(holder: Holder) -> dict[str, PodSetAdmission]:
+    """What each pod set of a workload holds by now, by name: finished pods may have given their quota back."""
+    admission = holder.workload.admission
+    assert admission is not None, f"{holder.workload.key} holds quota without an admission"
+    if holder.usage == admission.usage():
+        return {given.name: given for given in admission.pod_sets}
+    left = {pod_set.name: pod_set.count_left for pod_set in holder.workload.pod_sets}
+    return {
+        given.name: _scaled(given, min(given.count, left.get(given.name, given.count))) for given in admission.pod_sets
+    }
+
+
 def _scaled(given: PodSetAdmission, count: int) -> PodSetAdmission:
     """The same assignment for fewer pods: the usage of one pod times their number."""
     if count == given.count or given.count == 0:

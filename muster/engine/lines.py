@@ -37,6 +37,11 @@ def is_backing_off(workload: Workload, now: float) -> bool:
     return workload.is_held or (workload.held_until is not None and now < workload.held_until)
 
 
+def kind_of(workload: Workload) -> str:
+    """What a workload has in common with those that it waits with; a slice asks for less than others like it."""
+    return f"{workload.kind_key} after {workload.replaces}" if workload.replaces else workload.kind_key
+
+
 class _Group:
     """Waiting workloads of one kind and one submit queue, best first."""
 
@@ -142,8 +147,8 @@ class Line:
         workload = self._workloads.get(key)
         if workload is None or key in self._alone:
             return
-        if parks_alike and why in PARKS_ALIKE and self.order is Order.BEST_EFFORT_FIFO and workload.kind_key:
-            self._hopeless[workload.kind_key] = key
+        if parks_alike and why in PARKS_ALIKE and self.order is Order.BEST_EFFORT_FIFO and kind_of(workload):
+            self._hopeless[kind_of(workload)] = key
             for group in self._groups_of_kind(workload):
                 group.is_parked = True
         else:
@@ -158,7 +163,7 @@ class Line:
         if key in self._alone:
             del self._alone[key]
             self._join(workload)
-        self._hopeless.pop(workload.kind_key, None)
+        self._hopeless.pop(kind_of(workload), None)
         for group in self._groups_of_kind(workload):
             if group.is_parked:
                 group.is_parked = False
@@ -183,7 +188,7 @@ class Line:
             place = heap[0]
             workload = self._workloads.get(place[-1])
             if workload is not None and place[-1] not in self._alone:
-                group = self._groups.get((turn, workload.kind_key))
+                group = self._groups.get((turn, kind_of(workload)))
                 if group is not None and not group.is_parked and group.first() == place:
                     return place
             heapq.heappop(heap)
@@ -194,16 +199,16 @@ class Line:
         return workload.submit_queue if self._used_by is not None else ""
 
     def _group_of(self, workload: Workload) -> _Group:
-        name = (self._turn_of(workload), workload.kind_key)
+        name = (self._turn_of(workload), kind_of(workload))
         group = self._groups.get(name)
         if group is None:
-            group = self._groups[name] = _Group(name[0], is_parked=workload.kind_key in self._hopeless)
+            group = self._groups[name] = _Group(name[0], is_parked=kind_of(workload) in self._hopeless)
         return group
 
     def _groups_of_kind(self, workload: Workload) -> list[_Group]:
         if self._used_by is None:
             return [self._group_of(workload)]
-        return [group for (_, kind), group in self._groups.items() if kind == workload.kind_key]
+        return [group for (_, kind), group in self._groups.items() if kind == kind_of(workload)]
 
     def _join(self, workload: Workload) -> None:
         place = (workload.key != self.sticky, -workload.priority, workload.queued_at, workload.uid, workload.key)
@@ -218,7 +223,7 @@ class Line:
         if workload.key in self._alone:
             del self._alone[workload.key]
             return
-        name = (self._turn_of(workload), workload.kind_key)
+        name = (self._turn_of(workload), kind_of(workload))
         group = self._groups.get(name)
         if group is None or group.members.pop(workload.key, None) is None:
             return

@@ -9,7 +9,7 @@ from math import inf
 from muster.engine.assignment import Assignment, FlavorChoice, Mode, Outcome, PodSetChoice
 from muster.engine.cycle import Cycle
 from muster.engine.flavors import FlavorSearch
-from muster.engine.holders import Holder
+from muster.engine.holders import Holder, still_held
 from muster.engine.order import Entry, Status
 from muster.engine.partial import largest_that_works
 from muster.engine.placing import Placing
@@ -56,7 +56,8 @@ def nominate(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Entry:
     found = propose(cycle, entry, progress=entry.resumed)
     entry.assignment, entry.victims = found.assignment, found.victims
     entry.status = Status.NOMINATED
-    entry.is_personal = cycle.search.is_personal
+    # A slice asks only for what comes on top of its older one, so it says nothing about others of its kind.
+    entry.is_personal = cycle.search.is_personal or entry.older_slice is not None
     entry.retry_at = cycle.search.spared_until if cycle.search.spared_until < inf else None
     return entry
 
@@ -122,17 +123,11 @@ def _flavor_search(
         settings=cycle.settings,
         oracle=lambda key, amount: cycle.could_preempt(workload, queue, key, amount),
         progress=progress,
-        older_slice=_held(entry.older_slice) if entry.older_slice is not None else {},
+        older_slice=still_held(entry.older_slice) if entry.older_slice is not None else {},
         only=only,
         cache=cycle.state.search_cache,
         placing=cycle.placing_for(workload, queue),
     )
-
-
-def _held(holder: Holder) -> dict[str, PodSetAdmission]:
-    admission = holder.workload.admission
-    assert admission is not None, f"{holder.workload.key} holds quota without an admission"
-    return {given.name: given for given in admission.pod_sets}
 
 
 def _propose_counts(cycle: Cycle, entry: Entry, search: FlavorSearch, counts: Sequence[int] | None) -> Proposal:

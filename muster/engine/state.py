@@ -48,6 +48,7 @@ class EngineState:
         self.now = snapshot.now
         self.cycle = 0
         self.tree = QuotaTree(snapshot.queues.values())
+        self._roots = [node for node in self.tree.nodes.values() if node.parent is None]
         self.topologies = self._new_topologies(snapshot)
         self.ledger = Ledger(self.topologies)
         self.second_pass = SecondPass()
@@ -119,6 +120,7 @@ class EngineState:
         """Learn of a pod that no admission accounts for."""
         if self.topologies is not None:
             self.topologies.put_pod(pod)
+            self.flush_all()  # it may have come in place of a larger one
 
     def drop_pod(self, key: str) -> None:
         if self.topologies is not None:
@@ -132,9 +134,8 @@ class EngineState:
             self.room.flush(node.root, self.cycle)
 
     def flush_all(self) -> None:
-        for node in self.tree.nodes.values():
-            if node.parent is None:
-                self.flush(node.name)
+        for root in self._roots:
+            self.room.flush(root, self.cycle)
 
     # What others look at.
 
@@ -359,7 +360,10 @@ class EngineState:
         self._note_change(holder.queue)
         root = holder.queue.root.name
         self.generations[root] = self.generations.get(root, 0) + 1
-        self.flush(root)
+        if holder.places:
+            self.flush_all()  # trees share nodes
+        else:
+            self.flush(root)
 
     def _leave_line(self, key: str) -> None:
         before = self.workloads.get(key)

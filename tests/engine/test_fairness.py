@@ -81,19 +81,15 @@ def test_share_is_no_number():
         pytest.param(team("a", 4), 3, 0.0, id="within its own"),
         pytest.param(team("a", 4), 4, 0.0, id="all of its own"),
         pytest.param(team("a", 4), 5, 100.0, id="one of ten"),
-        pytest.param(team("a", 0), 5, 500.0, id="five of ten less four"),
+        pytest.param(team("a", 0), 3, 500.0, id="three of six"),
         pytest.param(team("a", 4, weight=2), 5, 50.0, id="by weight"),
         pytest.param(team("a", 4, weight=0), 5, inf, id="without weight"),
         pytest.param(team("a", 4, weight=0), 4, 0.0, id="without weight, within its own"),
-        pytest.param(team("a", quota(4, lend=0)), 6, 1000 / 3, id="what is not lent is not to be had by others"),
+        pytest.param(team("a", quota(4, lend=0)), 6, 2000 / 6, id="two of six: its own is not to be lent"),
     ],
 )
 def test_share_of_a_queue(mine, used, want):
-    total = 10 - mine.quotas[FLAVOR, GPU].nominal if mine.quotas[FLAVOR, GPU].nominal else 10
-    rest = total if mine.quotas[FLAVOR, GPU].lendable else 6
-    state = state_of(cohort(TOP, gpus=rest), mine, running("r", gpus=used, queue="a"))
-    if mine.quotas[FLAVOR, GPU].lendable == 0:
-        want = 2 * 1000 / 6
+    state = state_of(cohort(TOP, gpus=6), mine, running("r", gpus=used, queue="a"))
     assert share_of(node_of(state, "a")).value == pytest.approx(want)
 
 

@@ -212,7 +212,6 @@ def test_place_is_sought_again_until_there_is_one():
 # Found by chance, in small ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(strict=True, reason="only the tree that gave the place back is called back, others share its nodes")
 def test_place_that_is_free_again_calls_back_those_of_other_trees():
     state = state_of(
         queue("team-a", gpus=9),
@@ -228,7 +227,6 @@ def test_place_that_is_free_again_calls_back_those_of_other_trees():
     assert where(state, "second") == {"a": 1}
 
 
-@pytest.mark.xfail(strict=True, reason="a pod that comes is not expected to free anything")
 @pytest.mark.parametrize(
     "pod",
     [
@@ -244,7 +242,6 @@ def test_pod_that_needs_less_calls_those_back_who_found_no_place(pod):
     assert where(state, "w") == {"a": 1}
 
 
-@pytest.mark.xfail(strict=True, reason="one that is looked at for a place is spared, and nobody tries again")
 def test_preemptor_is_tried_again_after_its_victim_was_looked_at_for_a_place():
     state = state_of(replace(LATER, quotas=queue("any", gpus=1).quotas), racks(), near("low", 1))
     run_cycle(state)
@@ -254,7 +251,6 @@ def test_preemptor_is_tried_again_after_its_victim_was_looked_at_for_a_place():
     assert [list(evicted(plan)) for plan in plans if plan.evictions] == [["low"]]
 
 
-@pytest.mark.xfail(strict=True, reason="what the older slice was given is taken off, not what it holds by now")
 def test_slice_whose_older_one_has_finished_pods_stays_within_quota():
     state = state_of(
         queue("team-a", gpus=4),
@@ -265,7 +261,6 @@ def test_slice_whose_older_one_has_finished_pods_stays_within_quota():
     assert reserved(run_cycle(state)) == {}, "1 and 2 of 4 are held: it needs 3 more than the older one holds"
 
 
-@pytest.mark.xfail(strict=True, reason="a slice asks for less than others of its kind")
 def test_slice_is_not_parked_with_those_that_ask_for_all_of_it():
     state = state_of(
         queue("team-a", gpus=4),

@@ -93,13 +93,13 @@ def learn(ground: Ground, node: Node) -> None:
 
 
 def some_queues(chance: Random, ground: Ground) -> list[Queue]:
-    """Queues of one cohort; some decide the place only after a check."""
+    """Queues, most of them of one cohort; some decide the place only after a check."""
     found = [cohort(TOP)]
     for number in range(chance.randint(1, 3)):
         flavors = {name: chance.randint(2, 9) for name in chance.sample(sorted(ground.flavors), len(ground.flavors))}
         one = queue(
             f"q{number}",
-            cohort=TOP,
+            cohort=None if maybe(chance, one_in=6) else TOP,
             flavors=flavors,
             order=chance.choice(tuple(Order)),
             preemption=preempts(
@@ -266,8 +266,7 @@ class World:
 
     def finish_pods(self) -> None:
         """Some pods of a workload are done, and give their quota back, but not their place yet."""
-        replaced = {one.replaces for one in self.state.workloads.values()}
-        held = sorted(one.workload.key for one in self.state.holders.all() if one.workload.key not in replaced)
+        held = sorted(one.workload.key for one in self.state.holders.all())
         if held:
             one = self.state.workloads[self.chance.choice(held)]
             done = [replace(pods, finished_pods=self.chance.randint(0, pods.count)) for pods in one.pod_sets]
@@ -275,8 +274,7 @@ class World:
 
     def grow(self) -> None:
         """A larger workload wants to take over from a running one."""
-        running = [one.workload for one in self.state.holders.all() if one.workload.is_admitted]
-        held = sorted(one.key for one in running if not any(pods.finished_pods for pods in one.pod_sets))
+        held = sorted(one.workload.key for one in self.state.holders.all() if one.workload.is_admitted)
         if held:
             older = self.state.workloads[self.chance.choice(held)]
             *others, last = older.pod_sets
@@ -397,7 +395,7 @@ def everything(state: EngineState) -> dict[str, object]:
 
 
 @given(chances)
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_cycles_are_sound(chance):
     World(chance).run()
 

@@ -122,6 +122,7 @@ def place(cycle: Cycle, entry: Entry) -> None:
     assignment, workload = entry.assignment, entry.workload
     assert assignment is not None and entry.queue is not None, "it was looked at"
     failed = workload.unhealthy_nodes[0] if workload.unhealthy_nodes else ""
+    cycle.has_movers = True
     cycle.ledger.set_aside(workload.key)  # it moves or goes in this plan already: nobody's victim
     if assignment.outcome is Outcome.FIT:
         admission = assignment.admission(entry.queue.name)
@@ -306,6 +307,8 @@ def _starts_over(cycle: Cycle, entry: Entry, queue: QuotaNode, progress: ScanPro
 
     Kueue parks the workload here, and it may then wait for ever although a flavor has room.
     """
+    if cycle.has_movers and entry.why in (Return.NO_FIT, Return.PREEMPTION_NO_CANDIDATES):
+        return True  # whom it might have taken was left alone in this cycle
     is_at_end = progress is not None and not progress.is_pending
     if entry.resumed is None or not entry.resumed.is_pending or not is_at_end:
         return False
