@@ -287,7 +287,9 @@ class World:
         """A node goes or fails; sooner or later somebody tells the workloads that have pods there."""
         if not self.ground.nodes:
             return
-        name = self.chance.choice(sorted(self.ground.nodes))
+        places = [use.assignment for held in self.state.holders.all() for use in held.places]
+        used = {domain.values[-1] for place in places for domain in place.domains} & self.ground.nodes.keys()
+        name = self.chance.choice(sorted(used if used and not maybe(self.chance, one_in=3) else self.ground.nodes))
         if maybe(self.chance, one_in=4):
             del self.ground.nodes[name]
             self.state.drop_node(name)
