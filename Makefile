@@ -16,6 +16,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
+FAST := $(addprefix tests/,engine jobs policies scenarios test_project.py test_tidy.py)
 UV := uv==0.13.7
 LOCK_VENV := .lock-venv
 LOCK = $(LOCK_VENV)/bin/uv --cache-dir $(LOCK_VENV)/cache pip compile --quiet --python $(LOCK_VENV)/bin/python \
@@ -80,7 +81,7 @@ check: install  ## Before each commit: format, lint, types, layers and the fast 
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(PYTEST) -q -n $(WORKERS) -m "not prove" --ignore tests/properties --ignore tests/fuzz
+	$(PYTEST) -q -n $(WORKERS) -m "not prove" $(FAST)
 
 .PHONY: test
 test: install  ## The whole test suite; the long proofs run a fraction of their cases.
