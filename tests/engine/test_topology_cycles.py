@@ -302,3 +302,16 @@ def test_one_who_lost_its_place_to_a_hold_is_tried_again_when_the_hold_is_over()
     )
     run_until_quiet(state)
     assert where(state, "small") == {"a": 1}
+
+
+@pytest.mark.xfail(strict=True, reason="nodes that come between two flavors of a search are not noticed")
+def test_node_that_comes_for_a_flavor_tried_before_is_noticed():
+    state = state_of(
+        queue("team-a", flavors={"red": 9, "green": 9}),
+        *(racks(name, labels={"pool": name}) for name in ("red", "green")),
+        near("w", 1),
+    )
+    run_cycle(state)
+    state.put_node(host("r1/a", 1, labels={"pool": "red"}))
+    run_until_quiet(state)
+    assert where(state, "w") == {"a": 1}
