@@ -45,6 +45,8 @@ class Cycle:
         self.verdicts: dict[str, Verdict] = {}
         self.leaving: dict[str, Victim] = {}  # told to go in this cycle
         self.promised: list[tuple[QuotaNode, Need]] = []  # charged for those who wait for others to leave
+        self.promised_in_vain: set[str] = set()  # roots where one that nobody will leave for holds something
+        self.has_places_in_vain = False  # and whether it holds places of nodes, which trees share
         self.resumes_at = ""
         self.has_movers = False  # somebody moves or goes in this plan already, and was left alone
         self.takers: dict[str, str] = {}  # by root: who last took something in this cycle

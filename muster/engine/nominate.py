@@ -56,6 +56,8 @@ def nominate(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Entry:
     found = propose(cycle, entry, progress=entry.resumed)
     entry.assignment, entry.victims = found.assignment, found.victims
     entry.status = Status.NOMINATED
+    entry.was_fit = found.assignment.outcome is Outcome.FIT
+    entry.held_back = _held_back(cycle, workload)
     # A slice asks only for what comes on top of its older one, so it says nothing about others of its kind.
     entry.is_personal = cycle.search.is_personal or entry.older_slice is not None
     entry.retry_at = cycle.search.spared_until if cycle.search.spared_until < inf else None
@@ -70,12 +72,20 @@ def _refusal(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Reason | Non
     if not cycle.state.admits(queue, workload):
         return namespace_refusal(cycle, queue, workload)
     repeated = cycle.state.repeated_preemptor(workload)
-    if repeated is not None:
+    if repeated is not None and cycle.state.holders.get(repeated[0]) is None:
         return because(Code.HELD_BACK, contender=repeated[0], count=repeated[1])
     if workload.faults:
         problem = "; ".join(fault.text for fault in workload.faults)
         return because(Code.MISCONFIGURED, problem=problem)
     return None
+
+
+def _held_back(cycle: Cycle, workload: Workload) -> Reason | None:
+    """Why one that was preempted too often by somebody who runs may start only at nobody's expense."""
+    repeated = cycle.state.repeated_preemptor(workload)
+    if repeated is None:
+        return None
+    return because(Code.HELD_BACK, contender=repeated[0], count=repeated[1])
 
 
 def namespace_refusal(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Reason:

@@ -43,6 +43,8 @@ class Entry:
     retry_at: float | None = None  # when a limit that spared its victims runs out
     is_personal: bool = False  # others that ask for the same might start
     resumed: ScanProgress | None = None  # where its flavor search went on
+    held_back: Reason | None = None  # why it may start only where there is room for it as it is
+    was_fit: bool = False  # it would have fitted when the cycle began
 
     @property
     def level(self) -> int:

@@ -66,6 +66,8 @@ class EngineState:
         self.resumes_at = ""  # the queue at which the last cycle was cut short
         self.preempted_last: dict[str, float] = {}  # by queue: when it last preempted
         self._preempted_by: dict[str, dict[Identity, int]] = {}  # by victim: how often by whom
+        self._node_changes = 0
+        self._in_use: dict[str, dict[str, int]] = {}  # by submit queue, while its history is kept
         self._stopped_submits = frozenset(
             key for key, submit in snapshot.submit_queues.items() if submit.stop is not Stop.NONE
         )
@@ -83,6 +85,8 @@ class EngineState:
         self.workloads[workload.key] = workload
         self.second_pass.note(workload, self.now)
         if before is not None and after is not None and before.is_same_charge(after):
+            self._count_use(before, -1)
+            self._count_use(after, 1)
             self.holders.replace(after)
             return
         if before is not None:
@@ -110,7 +114,7 @@ class EngineState:
         """Learn of a node, new or changed: there may be room now."""
         if self.topologies is not None:
             self.topologies.put_node(node)
-            self.flush_all()
+            self._flush_nodes()
 
     def drop_node(self, name: str) -> None:
         if self.topologies is not None:
@@ -120,18 +124,23 @@ class EngineState:
         """Learn of a pod that no admission accounts for."""
         if self.topologies is not None:
             self.topologies.put_pod(pod)
-            self.flush_all()  # it may have come in place of a larger one
+            self._flush_nodes()  # it may have come in place of a larger one
 
     def drop_pod(self, key: str) -> None:
         if self.topologies is not None:
             self.topologies.drop_pod(key)
-            self.flush_all()
+            self._flush_nodes()
 
     def flush(self, queue: str) -> None:
         """Something changed in a queue's tree: those parked there may be tried again."""
         node = self.tree.nodes.get(queue)
         if node is not None:
             self.room.flush(node.root, self.cycle)
+
+    def _flush_nodes(self) -> None:
+        """Something changed on the nodes: there may be room, also in flavors that were tried before."""
+        self._node_changes += 1
+        self.flush_all()
 
     def flush_all(self) -> None:
         for root in self._roots:
@@ -282,20 +291,26 @@ class EngineState:
         if before is not None and before.submit_queue != workload.submit_queue:
             self.history.forgive(before.submit_queue, workload.key)
         if workload.is_admitted:
-            self.history.settle(workload, self.now)
+            in_use = self._in_use.get(workload.submit_queue, {})
+            self.history.settle(workload, in_base_units(in_use), self.now)
         elif workload.admission is None:
             self.history.forgive(workload.submit_queue, workload.key)
 
     def _sample_usage(self) -> None:
         if self.history is None or not self.history.is_due(self.now):
             return
-        in_use: dict[str, dict[str, int]] = {name: {} for name in self.history.submit_queues()}
-        for holder in self.holders.all():
-            amounts = in_use.setdefault(holder.workload.submit_queue, {})
-            for (_, resource), amount in holder.usage.items():
-                amounts[resource] = amounts.get(resource, 0) + amount
-        for name, amounts in in_use.items():
-            self.history.sample(name, in_base_units(amounts), self.now)
+        for name in list(self.history.submit_queues()):
+            self.history.sample(name, in_base_units(self._in_use.get(name, {})), self.now)
+
+    def _count_use(self, holder: Holder, sign: int) -> None:
+        """Keep what each submit queue uses, where its past use counts."""
+        if self.history is None:
+            return
+        name = holder.workload.submit_queue
+        amounts = self._in_use.setdefault(name, {})
+        self.history.follow(name, in_base_units(amounts), self.now)
+        for (_, resource), amount in holder.usage.items():
+            amounts[resource] = amounts.get(resource, 0) + sign * amount
 
     def should_wait(self, workload: Workload) -> bool:
         """Whether a workload without quota belongs into its queue's line."""
@@ -341,11 +356,12 @@ class EngineState:
         self.versions[root] = self.versions.get(root, 0) + 1
 
     def version_of(self, queue: QuotaNode) -> int:
-        """Grows whenever quota of the queue's tree is taken or given back."""
-        return self.versions.get(queue.root.name, 0)
+        """Grows whenever quota of the queue's tree is taken or given back, or a node changes."""
+        return self.versions.get(queue.root.name, 0) + self._node_changes
 
     def _charge(self, holder: Holder) -> None:
         self.holders.add(holder)
+        self._count_use(holder, 1)
         self.ledger.charge(holder.queue, holder.usage)
         self.ledger.charge_places(holder.places)
         self.ledger.commit()
@@ -354,6 +370,7 @@ class EngineState:
     def _give_back(self, holder: Holder) -> None:
         """Release a workload's quota, once; those parked in the tree may be tried again."""
         self.holders.remove(holder.workload.key)
+        self._count_use(holder, -1)
         self.ledger.release(holder.queue, holder.usage)
         self.ledger.release_places(holder.places)
         self.ledger.commit()

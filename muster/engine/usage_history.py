@@ -38,7 +38,8 @@ class _Record:
 
     weight: float = 1.0
     consumed: Use = field(default_factory=dict)
-    at: float | None = None
+    at: float | None = None  # up to when past use has faded
+    sampled_at: float | None = None
     penalties: dict[str, Use] = field(default_factory=dict)  # by workload
 
 
@@ -50,7 +51,8 @@ class UsageHistory:
         self._records: dict[str, _Record] = {}
         self._sampled_at: float | None = None
         for submit in submit_queues:
-            self._records[submit.key] = _Record(submit.weight, dict(submit.consumed), submit.consumed_at)
+            at = submit.consumed_at
+            self._records[submit.key] = _Record(submit.weight, dict(submit.consumed), at, at)
 
     def used_by(self, submit_queue: str) -> float:
         """The weighted use of a submit queue, penalties included; one without weight comes last."""
@@ -69,12 +71,12 @@ class UsageHistory:
         penalty = {name: share * amount for name, amount in asked_by(workload).items()}
         record.penalties.setdefault(workload.key, penalty)
 
-    def settle(self, workload: Workload, now: float) -> None:
+    def settle(self, workload: Workload, in_use: Use, now: float) -> None:
         """A workload was seen admitted: its penalty becomes past use."""
         record = self._records.get(workload.submit_queue)
         penalty = record.penalties.pop(workload.key, None) if record is not None else None
         if record is not None and penalty is not None:
-            self._fade(record, now, {})
+            self._fade(record, now, in_use)
             for name, amount in penalty.items():
                 record.consumed[name] = record.consumed.get(name, 0.0) + amount
 
@@ -94,11 +96,18 @@ class UsageHistory:
     def sample(self, submit_queue: str, in_use: Use, now: float) -> None:
         """Take the present use into account, once in every sampling interval."""
         record = self._records.setdefault(submit_queue, _Record())
-        if record.at is not None and now - record.at < self.settings.sampling_s:
+        if record.sampled_at is not None and now - record.sampled_at < self.settings.sampling_s:
             return
+        record.sampled_at = now
         if self.settings.half_life_s == 0:
             record.consumed, record.at = {}, now
         else:
+            self._fade(record, now, in_use)
+
+    def follow(self, submit_queue: str, in_use: Use, now: float) -> None:
+        """What a submit queue uses is about to change: count what it has used until now."""
+        record = self._records.setdefault(submit_queue, _Record())
+        if record.at is not None and now > record.at:
             self._fade(record, now, in_use)
 
     def consumed(self, submit_queue: str) -> Mapping[str, float]:

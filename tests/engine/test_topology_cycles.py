@@ -272,7 +272,6 @@ def test_slice_is_not_parked_with_those_that_ask_for_all_of_it():
     assert key_of("newer") in holders_of(state)
 
 
-@pytest.mark.xfail(strict=True, reason="it waits for the one that preempted it to leave even if there is room")
 def test_one_preempted_too_often_starts_where_there_is_room_for_both():
     state = state_of(
         ROOMY,
@@ -289,7 +288,6 @@ def test_one_preempted_too_often_starts_where_there_is_room_for_both():
     assert where(state, "low") == {"b": 1}
 
 
-@pytest.mark.xfail(strict=True, reason="what only the hold of another kept it from is taken for hopeless")
 def test_one_who_lost_its_place_to_a_hold_is_tried_again_when_the_hold_is_over():
     state = state_of(
         queue("team-a", gpus=9),
@@ -304,7 +302,6 @@ def test_one_who_lost_its_place_to_a_hold_is_tried_again_when_the_hold_is_over()
     assert where(state, "small") == {"a": 1}
 
 
-@pytest.mark.xfail(strict=True, reason="nodes that come between two flavors of a search are not noticed")
 def test_node_that_comes_for_a_flavor_tried_before_is_noticed():
     state = state_of(
         queue("team-a", flavors={"red": 9, "green": 9}),

@@ -112,16 +112,16 @@ def test_penalty_is_the_use_of_one_sampling_step():
 def test_penalty_of_one_that_was_seen_admitted_becomes_past_use():
     past = history(submit("a", consumed={GPU: 8.0}, consumed_at=0.0))
     past.penalise(ask(4))
-    past.settle(ask(4), now=0.0)
+    past.settle(ask(4), {}, now=0.0)
     assert (past.used_by(A), past.consumed(A)) == (10.0, {GPU: 10.0})
-    past.settle(ask(4), now=0.0)
+    past.settle(ask(4), {}, now=0.0)
     assert past.used_by(A) == 10.0, "once"
 
 
 def test_past_use_fades_before_a_penalty_joins_it():
     past = history(submit("a", consumed={GPU: 8.0}, consumed_at=0.0))
     past.penalise(ask(4))
-    past.settle(ask(4), now=10.0)
+    past.settle(ask(4), {}, now=10.0)
     assert past.consumed(A) == {GPU: 6.0}
 
 
@@ -135,7 +135,7 @@ def test_penalty_of_one_that_did_not_start_is_forgotten():
 def test_submit_queues_that_nobody_knows():
     past = history()
     past.forgive(B, "w")
-    past.settle(ask(to="b"), now=0.0)
+    past.settle(ask(to="b"), {}, now=0.0)
     assert (past.used_by(B), past.consumed(B), list(past.submit_queues())) == (0.0, {}, [A])
     past.penalise(ask(to="b"))
     past.sample(key_of("c"), {GPU: 1.0}, now=0.0)
@@ -291,7 +291,6 @@ def test_heavy_users_are_preempted_first():
     assert list(evicted(run_cycle(state))) == ["heavy"]
 
 
-@pytest.mark.xfail(strict=True, reason="what ran since the last sample is forgotten when another is admitted")
 def test_use_since_the_last_sample_counts_when_a_penalty_joins_it():
     state = state_of(
         SHARED,
@@ -306,12 +305,11 @@ def test_use_since_the_last_sample_counts_when_a_penalty_joins_it():
     assert state.history.used_by(A) >= 2.0 + penalty, "half of the 4 that it has used for a half-life"
 
 
-@pytest.mark.xfail(strict=True, reason="a sample that is due is left out where a penalty has joined since the last one")
 def test_penalty_that_joins_does_not_put_the_next_sample_off():
     past = history(submit("a", consumed_at=0.0))
     for now in (9.0, 18.0, 27.0):
         past.penalise(replace(ask(1), key=str(now)))
-        past.settle(replace(ask(1), key=str(now)), now)
+        past.settle(replace(ask(1), key=str(now)), {GPU: 100.0}, now)
     before = past.used_by(A)
     past.sample(A, {GPU: 100.0}, now=30.0)
     assert past.used_by(A) > before, "30 s of use in three intervals have not been looked at"
@@ -375,7 +373,6 @@ def test_equals_stay_together_in_the_long_run(block):
         check_turns(Random(number))
 
 
-@pytest.mark.xfail(strict=True, reason="what ran since the last sample is forgotten when another is admitted")
 def test_equals_stay_together_where_samples_are_rare():
     tenants = Tenants([1.0, 1.0, 1.0], 5, 3, turns(half_life_s=10, sampling_s=2))
     for _ in range(200):

@@ -443,7 +443,6 @@ def test_nobody_is_parked_with_a_flavor_untried():
     assert [evicted(plan) for plan in plans if plan.evictions] == [{"low": Code.RECLAIMED_WHILE_BORROWING}]
 
 
-@pytest.mark.xfail(strict=True, reason="a promise that is not kept changes nothing, so the search does not start over")
 def test_nobody_is_parked_who_lost_to_a_promise():
     state = state_of(
         queue("a", cohort="x", flavors={"red": 4}, preemption=preempts(reclaim=LOWER, may_borrow=True)),

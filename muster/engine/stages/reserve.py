@@ -69,7 +69,10 @@ def process(cycle: Cycle, entry: Entry) -> None:
     outcome = assignment.outcome
     if outcome is not Outcome.FIT:
         entry.shortages = shortages_of(queue, assignment)
-    if outcome is Outcome.NO_FIT:
+    if outcome is not Outcome.FIT and entry.held_back is not None:
+        entry.status = Status.REFUSED
+        entry.reason = entry.held_back
+    elif outcome is Outcome.NO_FIT:
         entry.why = Return.NO_FIT
     elif outcome is Outcome.PREEMPT and not entry.victims:
         _wait_without_victims(cycle, entry, queue, assignment)
@@ -173,6 +176,8 @@ def _wait_without_victims(cycle: Cycle, entry: Entry, queue: QuotaNode, assignme
     if not is_sure_to_get_it_back or (cycle.settings.preemptors_first and entry.is_preemptor):
         places = cycle.need_of(entry.workload, queue, assignment).places
         cycle.promise(queue, Need(held_for_later(queue, assignment), places))
+        cycle.promised_in_vain.add(queue.root.name)
+        cycle.has_places_in_vain |= bool(places)
         cycle.takers[queue.root.name] = entry.workload.key
 
 
@@ -309,6 +314,9 @@ def _starts_over(cycle: Cycle, entry: Entry, queue: QuotaNode, progress: ScanPro
     """
     if cycle.has_movers and entry.why in (Return.NO_FIT, Return.PREEMPTION_NO_CANDIDATES):
         return True  # whom it might have taken was left alone in this cycle
+    has_lost = entry.status is Status.SKIPPED or entry.why in (Return.NO_FIT, Return.PREEMPTION_NO_CANDIDATES)
+    if entry.was_fit and has_lost and (cycle.has_places_in_vain or queue.root.name in cycle.promised_in_vain):
+        return True  # what was held for one that cannot have it either may be free in the next cycle
     is_at_end = progress is not None and not progress.is_pending
     if entry.resumed is None or not entry.resumed.is_pending or not is_at_end:
         return False
