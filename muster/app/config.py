@@ -1,6 +1,7 @@
 """The configuration file of a command: Kueue's own Configuration as it is, or muster.yaml. Called by the command line.
 
-muster.yaml has a block for each system whose objects are read, and Muster's own settings beside them:
+muster.yaml has a block for each system whose objects are read, and Muster's own settings beside them; every field is
+explained in docs/configuration.md:
 
     kueue:
       strictValidation: true        # refuse what Kueue refuses, even where the meaning is plain
@@ -11,29 +12,47 @@ muster.yaml has a block for each system whose objects are read, and Muster's own
       workloadCoolDown: 30m
       honourPreemptible: true
       repeatsMost: 3
+    profile: muster                 # how workloads are decided
+    policies: [{file: ./mine.py}]   # policies that do not come with the package
+    tiers:                          # whose opinions count, in place of the profile's own
+    - policies: [{name: binpack, arguments: {weight: 2}, enable: {score: true}}]
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from muster.app.plugins import known_hint
 from muster.dialects.kueue.durations import NANOSECONDS, duration_ns
 from muster.dialects.kueue.gates import DEFAULT_GATES, FeatureGates
 from muster.dialects.kueue.read import ReadOptions
-from muster.dialects.kueue.schema import Anything, Duration, Flag, Struct, Whole, shape_problems, unknown_fields
+from muster.dialects.kueue.schema import (
+    Anything,
+    Duration,
+    Flag,
+    ListOf,
+    Struct,
+    Text,
+    Whole,
+    shape_problems,
+    unknown_fields,
+)
 from muster.dialects.kueue.settings import Configured, settings_of
 from muster.dialects.kueue.transformations import RequestRules
 from muster.dialects.kueue.warning import ObjectWarning
+from muster.engine.profile import DEFAULT, HOOK_NAMES, PROFILES, PolicyUse, Profile, Tier
 from muster.model.documents import parse_value
 from muster.model.errors import InvalidObject, InvalidObjects
-from muster.model.fields import Fields
+from muster.model.fields import Fields, shown
 from muster.model.labels import Operator, Requirement, Selector
 from muster.model.settings import PreemptionGuards, Settings, UsageFairness
 
 if TYPE_CHECKING:
     from muster.dialects.kueue.configuration import AdmissionFairSharing
+    from muster.engine.tiers import Tiers
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 # Kueue's own Deployment mounts its configuration from a ConfigMap under this name.
@@ -47,7 +66,20 @@ _GUARD_FIELDS = Struct(
         "repeatsMost": Whole(least=0),
     }
 )
-_FIELDS = Struct(fields={"kueue": Struct(fields={}, is_open=True), "guards": _GUARD_FIELDS})
+_HOOK_FIELDS = Struct(fields=dict.fromkeys(HOOK_NAMES, Flag()))
+_POLICY_FIELDS = Struct(
+    fields={"name": Text(least=1), "arguments": Struct(fields={}, is_open=True), "enable": _HOOK_FIELDS},
+    required=("name",),
+)
+_FIELDS = Struct(
+    fields={
+        "kueue": Struct(fields={}, is_open=True),
+        "guards": _GUARD_FIELDS,
+        "profile": Text(least=1),
+        "policies": ListOf(item=Struct(fields={"file": Text(least=1), "entryPoint": Text(least=1)})),
+        "tiers": ListOf(item=Struct(fields={"policies": ListOf(item=_POLICY_FIELDS)}, required=("policies",))),
+    }
+)
 _BLOCK = Struct(fields={"strictValidation": Flag(), "configuration": Anything()})
 
 
@@ -68,7 +100,16 @@ class Configuration:
     managed_namespaces: Selector = field(default_factory=_all_but_system)
     labels_to_copy: tuple[str, ...] = ()
     strict_validation: bool = False
+    profile: Profile = DEFAULT
+    tiers: Tiers | None = None  # None: those of the profile, which are built when they are needed
     notes: tuple[ObjectWarning, ...] = ()
+
+    def with_profile(self, name: str, path: str) -> Configuration:
+        """The same with another profile; tiers that were given take the place of the profile's own."""
+        profile = _profile_named(name, path)
+        if self.tiers is not None:
+            profile = replace(profile, tiers=self.profile.tiers)
+        return replace(self, profile=profile)
 
     def read_options(self, now: float) -> ReadOptions:
         """How objects that come without a cluster are read: the namespaces that they name are taken to exist."""
@@ -91,7 +132,9 @@ def parse_configuration(text: str | bytes, source: str) -> Configuration:
             raise fields.error("data", f"has no {MOUNTED_NAME}", "give the ConfigMap that Kueue is started with")
         fields = Fields.of(parse_value(data[MOUNTED_NAME], f"{source}: data[{MOUNTED_NAME}]"))
     is_ours = not fields.has("apiVersion") and any(fields.has(name) for name in _FIELDS.fields)
-    return _read_muster(fields) if is_ours else _read_kueue(fields.values, PreemptionGuards())
+    if not is_ours:
+        return _read_kueue(fields.values, PreemptionGuards())
+    return _with_policies(_read_muster(fields), fields, Path(source).parent)
 
 
 def _read_muster(fields: Fields) -> Configuration:
@@ -119,6 +162,44 @@ def _read_muster(fields: Fields) -> Configuration:
             if is_whole or note.path != "apiVersion"
         ),
     )
+
+
+def _with_policies(configuration: Configuration, fields: Fields, folder: Path) -> Configuration:
+    """The configuration with its profile, whose policies are found and built now, so that mistakes show at once."""
+    if fields.has("profile"):
+        configuration = configuration.with_profile(fields.text("profile"), "profile")
+    if not fields.has("policies") and not fields.has("tiers"):
+        return configuration
+    # Policies need numpy, and most commands need no policies.
+    from muster.app.policies import build_tiers, load_policies
+
+    catalogue = load_policies(fields.children("policies"), folder)
+    if not fields.has("tiers"):
+        hint = "name it in tiers"
+        unused = tuple(ObjectWarning(one.path, "is used in no tier", hint) for one in fields.children("policies"))
+        return replace(configuration, notes=(*configuration.notes, *unused))
+    tiers = tuple(_read_tier(one) for one in fields.children("tiers"))
+    built = build_tiers(tiers, catalogue)
+    return replace(configuration, profile=replace(configuration.profile, tiers=tiers), tiers=built)
+
+
+def _read_tier(fields: Fields) -> Tier:
+    return Tier(
+        tuple(
+            PolicyUse(
+                name=one.text("name"),
+                arguments=one.child("arguments").values,
+                off=frozenset(name for name in HOOK_NAMES if not one.child("enable").flag(name, True)),
+            )
+            for one in fields.children("policies")
+        )
+    )
+
+
+def _profile_named(name: str, path: str) -> Profile:
+    if name not in PROFILES:
+        raise InvalidObject(path, f"is {shown(name)}, which is no profile", known_hint(name, PROFILES))
+    return PROFILES[name]
 
 
 def _below(path: str, problem: InvalidObject) -> InvalidObject:

@@ -7,7 +7,7 @@ and the field; the object is left out and the rest goes on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -33,13 +33,23 @@ from muster.dialects.kueue.validate import problems_of, unknown_fields_of
 from muster.dialects.kueue.versions import to_hub
 from muster.dialects.kueue.warning import ObjectWarning
 from muster.engine.contracts import Integration
+from muster.engine.reading import PlacementReader
 from muster.model.documents import Document
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields, shown
 from muster.model.times import moment_text, parse_moment
 
 POD_GROUP = f"{GROUP}/pod-group-name"
-READ_AS_THEY_ARE = (("", "Namespace"), ("", "LimitRange"), ("", "Node"))
+NODE = ("", "Node")
+PERSISTENT_VOLUME = ("", "PersistentVolume")
+READ_AS_THEY_ARE = (
+    ("", "Namespace"),
+    ("", "LimitRange"),
+    NODE,
+    PERSISTENT_VOLUME,
+    ("", "PersistentVolumeClaim"),
+)
+NAMES_NO_QUEUE = "names no queue"
 POD = ("", "Pod")
 PRIORITY_CLASS = ("scheduling.k8s.io", "PriorityClass")
 NAMED_MOST = 80
@@ -81,12 +91,15 @@ class Intake:
     refused: tuple[Remark, ...] = ()
     warnings: tuple[Remark, ...] = ()
     not_managed: tuple[NotManaged, ...] = ()
+    without_queue: frozenset[str] = frozenset()  # workloads of jobs that name no queue and are placed all the same
     passed_over: Mapping[str, int] = field(default_factory=dict)  # by kind: objects without a part in the plan
 
 
-def take_in(documents: Iterable[Document], configuration: Configuration, now: float) -> Intake:
-    """All that the documents say, ready to be read."""
-    taking = _Taking(configuration, now)
+def take_in(
+    documents: Iterable[Document], configuration: Configuration, now: float, *, placement: PlacementReader | None = None
+) -> Intake:
+    """All that the documents say, ready to be read; where pods are placed, also jobs that no queue counts."""
+    taking = _Taking(configuration, now, placement)
     for document in documents:
         taking.sort_in(document)
     return taking.finish()
@@ -146,16 +159,17 @@ def _is_unplaced(kind: Kind) -> bool:
     group, name = kind
     if group == GROUP:
         return name in KINDS and not KINDS[name].is_namespaced
-    return kind == PRIORITY_CLASS or kind in (("", "Namespace"), ("", "Node"), ("", ""))
+    return kind == PRIORITY_CLASS or kind in (("", "Namespace"), NODE, PERSISTENT_VOLUME, ("", ""))
 
 
 class _Taking:
     """The objects of one call, and what is to be said about them."""
 
-    def __init__(self, configuration: Configuration, now: float) -> None:
+    def __init__(self, configuration: Configuration, now: float, placement: PlacementReader | None) -> None:
         self.configuration = configuration
         self.now = now
-        self.how = configuration.read_options(now)
+        self.is_placing = placement is not None
+        self.how = replace(configuration.read_options(now), placement=placement)
         self.known = {(one.gvk.group, one.gvk.kind): one for one in integrations().values()}
         self.items: dict[tuple[Kind, str, str], _Item] = {}  # by kind, namespace and name
         self.count = 0
@@ -165,6 +179,7 @@ class _Taking:
         self.refused: list[Remark] = []
         self.warnings: list[Remark] = []
         self.not_managed: list[NotManaged] = []
+        self.without_queue: set[str] = set()
         self.passed_over: dict[str, int] = {}
 
     def sort_in(self, document: Document) -> None:
@@ -198,6 +213,7 @@ class _Taking:
             refused=tuple(self.refused),
             warnings=tuple(self.warnings),
             not_managed=tuple(self.not_managed),
+            without_queue=frozenset(self.without_queue),
             passed_over=self.passed_over,
         )
 
@@ -274,17 +290,31 @@ class _Taking:
         if unknown and self.configuration.strict_validation:
             raise InvalidObjects(unknown)
         self._warn(item, *unknown)
-        if why := self._why_not_managed(job, integration):
+        why = self._why_not_managed(job, integration)
+        if why == NAMES_NO_QUEUE and self._is_to_be_placed(job, integration):
+            self.without_queue.add(self._make_workload(item, job, integration))
+            return
+        if why:
             self._leave_out(item, why)
             return
         existing = self._workload_of(job, integration)
         if existing:
             self.owners[existing] = item.reference
             return
+        self._make_workload(item, job, integration)
+
+    def _make_workload(self, item: _Item, job: Fields, integration: Integration) -> str:
         made = workload_of(job, integration, self.surroundings)
         self._warn(item, *made.warnings)
         self._keep(made.obj)
-        self.owners[f"{namespace_of(job)}/{made.obj['metadata']['name']}"] = item.reference
+        key = f"{namespace_of(job)}/{made.obj['metadata']['name']}"
+        self.owners[key] = item.reference
+        return key
+
+    def _is_to_be_placed(self, job: Fields, integration: Integration) -> bool:
+        """Whether the pods of a job that no queue counts look for nodes."""
+        is_bound = bool(job.child("spec").text("nodeName"))
+        return self.is_placing and not is_bound and not integration.is_suspended(job)
 
     @cached_property
     def surroundings(self) -> Surroundings:
@@ -328,7 +358,7 @@ class _Taking:
             return "the configuration does not manage its namespace"
         queue, warnings = queue_of(job, self.surroundings)
         if not queue and not configuration.manages_jobs_without_queue:
-            return "; ".join(f"{one.problem}; {one.hint}" for one in warnings) or "names no queue"
+            return "; ".join(f"{one.problem}; {one.hint}" for one in warnings) or NAMES_NO_QUEUE
         group_name = metadata.text_map("labels").get(POD_GROUP) or metadata.text_map("annotations").get(POD_GROUP)
         if group_name:
             return f"is part of the pod group {group_name}, and groups of pods are not read yet"

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from muster.app.config import Configuration
-from muster.app.intake import NotManaged, Remark, latest_moment, take_in
+from muster.app.intake import Intake, NotManaged, Remark, latest_moment, take_in
 from muster.dialects.kueue.read import read
 from muster.engine.assignment import Outcome
 from muster.engine.cycle import Cycle
@@ -20,19 +21,24 @@ from muster.engine.nominate import nominate
 from muster.engine.state import EngineState
 from muster.engine.tree import QuotaNode
 from muster.model.documents import Document
-from muster.model.plan import Evict, Finish, Plan, Requeue, Reserve
+from muster.model.plan import Evict, Finish, Plan, Requeue, Reserve, Shrink
 from muster.model.queue import Stop
 from muster.model.reason import Code, Reason, Verdict
 from muster.model.resources import FlavorResource, sum_amounts
 from muster.model.snapshot import Snapshot
-from muster.model.workload import CheckState, PodSetAdmission, Workload
+from muster.model.workload import CheckState, PodSetAdmission, Slot, Workload
+
+if TYPE_CHECKING:
+    from muster.engine.fit import FitReport
 
 __all__ = ["PlanOptions", "PlanReport", "latest_moment", "plan_objects"]
 
 CYCLES_MOST = 100_000
 CIRCULAR = "its cohorts go round in a circle"
 # Verdicts that name amounts: others may have been admitted after the workload was tried.
-NAMES_AMOUNTS = frozenset((Code.WAITING_FOR_QUOTA, Code.LOST_TO_ANOTHER, Code.EXCEEDS_MAX_QUOTA))
+NAMES_AMOUNTS = frozenset(
+    (Code.WAITING_FOR_QUOTA, Code.WAITING_FOR_NODES, Code.LOST_TO_ANOTHER, Code.EXCEEDS_MAX_QUOTA)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +76,18 @@ class Evicted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shrunk:
+    """Pods above a workload's minimum were told to go; it goes on with the rest."""
+
+    cycle: int
+    workload: str
+    queue: str
+    in_favour_of: str
+    slots: Mapping[str, tuple[Slot, ...]]  # by pod set
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """A workload ended because another took over its work."""
 
@@ -80,7 +98,7 @@ class Ended:
     reason: Reason
 
 
-Step = Admitted | Evicted | Ended
+Step = Admitted | Evicted | Shrunk | Ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +107,7 @@ class Waiting:
 
     verdict: Verdict
     needs: Mapping[str, int]  # by resource, of all its pods
+    fits: Mapping[str, FitReport] = field(default_factory=dict)  # by pod set: how its pods fare on each node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,13 +137,15 @@ class PlanReport:
     warnings: tuple[Remark, ...]
     not_managed: tuple[NotManaged, ...]
     passed_over: Mapping[str, int]
+    is_placed: bool  # nodes were decided on; else quota alone
 
 
 def plan_objects(documents: Iterable[Document], options: PlanOptions) -> PlanReport:
     """The plan for a set of documents. Whatever is wrong with an object is in the report, never an exception."""
-    intake = take_in(documents, options.configuration, options.now)
-    snapshot = read(intake.objects, options.configuration.read_options(options.now))
-    state = EngineState(snapshot)
+    given = list(documents)
+    # Without any nodes there is nothing to place on, and the question is about quota.
+    is_placed = options.configuration.profile.needs_place and any(map(_has_amounts, given))
+    intake, snapshot, state = _placed(given, options) if is_placed else _counted(given, options)
     run = _Run(state)
     run.until_settled(options.now)
     waiting = tuple(run.waiting())
@@ -136,12 +157,47 @@ def plan_objects(documents: Iterable[Document], options: PlanOptions) -> PlanRep
         waiting=waiting,
         held_before=tuple(sorted(key for key, one in snapshot.workloads.items() if _holds(one))),
         queues=tuple(_queue_views(state, snapshot, waiting)),
-        owners=intake.owners,
+        owners=_owners(intake, state),
         refused=intake.refused,
         warnings=intake.warnings,
         not_managed=intake.not_managed,
         passed_over=intake.passed_over,
+        is_placed=is_placed,
     )
+
+
+def _owners(intake: Intake, state: EngineState) -> dict[str, str]:
+    """The job of every workload; where pods are decided on one by one, of every pod."""
+    owners = dict(intake.owners)
+    for key in state.workloads:
+        if key not in owners and (owner := intake.owners.get(key.rpartition("-")[0])):
+            owners[key] = owner
+    return owners
+
+
+def _has_amounts(document: Document) -> bool:
+    """Whether a document is a node that says what it has."""
+    status = document.value.get("status")
+    return document.value.get("kind") == "Node" and isinstance(status, dict) and bool(status.get("allocatable"))
+
+
+def _counted(documents: Iterable[Document], options: PlanOptions) -> tuple[Intake, Snapshot, EngineState]:
+    """What is decided on by quota alone."""
+    intake = take_in(documents, options.configuration, options.now)
+    snapshot = read(intake.objects, options.configuration.read_options(options.now))
+    return intake, snapshot, EngineState(snapshot)
+
+
+def _placed(documents: Iterable[Document], options: PlanOptions) -> tuple[Intake, Snapshot, EngineState]:
+    """What is decided on down to nodes and cards."""
+    from muster.app.placement import node_slots, placement_reader, with_plain_queue
+
+    configuration, reader = options.configuration, placement_reader()
+    intake = take_in(documents, configuration, options.now, placement=reader)
+    snapshot = read(intake.objects, replace(configuration.read_options(options.now), placement=reader))
+    snapshot = with_plain_queue(snapshot, configuration.profile, intake.without_queue)
+    snapshot = replace(snapshot, settings=replace(snapshot.settings, needs_slots=True))
+    return intake, snapshot, EngineState(snapshot, node_slots(snapshot, configuration))
 
 
 def _holds(workload: Workload) -> bool:
@@ -188,6 +244,8 @@ class _Run:
                     self._await_checks(decision)
             elif isinstance(decision, Evict):
                 self.steps.append(self._evicted(decision))
+            elif isinstance(decision, Shrink):
+                self.steps.append(self._shrunk(decision))
             elif isinstance(decision, Finish):
                 self.steps.append(self._ended(decision))
             elif isinstance(decision, Requeue) and decision.workload in plan.verdicts:
@@ -217,6 +275,16 @@ class _Run:
             workload=decision.workload,
             queue=self._queue_of(decision.workload),
             in_favour_of=decision.in_favour_of,
+            reason=decision.reason,
+        )
+
+    def _shrunk(self, decision: Shrink) -> Shrunk:
+        return Shrunk(
+            cycle=self.state.cycle,
+            workload=decision.workload,
+            queue=self._queue_of(decision.workload),
+            in_favour_of=decision.in_favour_of,
+            slots=decision.slots,
             reason=decision.reason,
         )
 
@@ -255,7 +323,20 @@ class _Run:
                 verdict = replace(
                     verdict, details=like.details, shortages=like.shortages, unblocked_by=like.unblocked_by
                 )
-            yield Waiting(verdict=verdict, needs=_needs(self.state.workloads[key]))
+            workload = self.state.workloads[key]
+            yield Waiting(verdict=verdict, needs=_needs(workload), fits=self._fits(workload, verdict))
+
+    def _fits(self, workload: Workload, verdict: Verdict) -> dict[str, FitReport]:
+        """How the pods fare on each node, for those that wait for nodes."""
+        slots = self.state.places.slots
+        if slots is None:
+            return {}
+        flavors = {one.value("pod_set"): one.value("flavor") for one in verdict.details if one.code is Code.NO_NODES}
+        return {
+            pod_set.name: slots.why_not(workload, pod_set, flavors[pod_set.name].split(", "))
+            for pod_set in workload.pod_sets
+            if pod_set.name in flavors
+        }
 
     def _up_to_date(self, verdict: Verdict) -> Verdict:
         """The verdict against what is used at the end of the plan; in its cycle a try may hold back amounts itself."""

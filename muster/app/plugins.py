@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Protocol, TypeVar
 
+from muster.dialects.kueue.texts import nearest
 from muster.engine.contracts import Integration, Vendor
 
 
@@ -48,6 +49,14 @@ def integrations(outside: Iterable[str] = ()) -> dict[str, Integration]:
 def vendors(outside: Iterable[str] = ()) -> dict[str, Vendor]:
     """The makers of cards that are known."""
     return discover("vendors", "VENDOR", Vendor, outside)
+
+
+def known_hint(name: object, known: Iterable[str]) -> str:
+    """For a name that nobody has: the one that was most likely meant, and all there are."""
+    names = sorted(known)
+    close = nearest(name, names) if isinstance(name, str) else ""
+    listed = f"known are {', '.join(names)}" if names else "there are none, take it out"
+    return f"did you mean {close}? {listed}" if close else listed
 
 
 def _inside(folder: str, constant: str) -> Iterator[tuple[str, object]]:

@@ -25,6 +25,8 @@ FILES_HELP = "Manifests, folders of them, or - for standard input; may be given 
 Files = Annotated[list[str], typer.Option("-f", "--file", metavar="FILE…", help=FILES_HELP)]
 CONFIG_HELP = "Kueue's Configuration file, or muster.yaml."
 Config = Annotated[str, typer.Option("--config", metavar="FILE", help=CONFIG_HELP, show_default=False)]
+PROFILE_HELP = "How workloads are decided: muster (the default), kueue or kube-default."
+Profile = Annotated[str, typer.Option("--profile", metavar="NAME", help=PROFILE_HELP, show_default=False)]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse what Kueue refuses, even where the meaning is plain.")]
 NOW_HELP = "Plan as of this time; else as of the latest time in the objects, or now."
 Now = Annotated[str, typer.Option("--now", metavar="TIME", help=NOW_HELP, show_default=False)]
@@ -78,8 +80,8 @@ def gather(files: Sequence[str]) -> tuple[list[Document], bool]:
     return documents, has_failed
 
 
-def configured(config: str, *, strict: bool) -> Configuration:
-    """The configuration of a file, or the defaults; ends the command when the file cannot be used."""
+def configured(config: str, *, profile: str, strict: bool) -> Configuration:
+    """The configuration of a file, or the defaults; ends the command when it or the profile cannot be used."""
     from dataclasses import replace
 
     from muster.app.config import Configuration, parse_configuration
@@ -93,6 +95,12 @@ def configured(config: str, *, strict: bool) -> Configuration:
         complain(*several, label="" if several[0].path.startswith(config) else f"{config}: ")
         raise typer.Exit(Exit.USAGE) from None
     complain(*configuration.notes, label=f"{config}: warning: ")
+    if profile:
+        try:
+            configuration = configuration.with_profile(profile, "--profile")
+        except InvalidObject as problem:
+            complain(problem)
+            raise typer.Exit(Exit.USAGE) from None
     return replace(configuration, strict_validation=True) if strict else configuration
 
 

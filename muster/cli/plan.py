@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from muster.cli.inputs import Config, Files, Now, Strict, configured, gather, moment_given
+from muster.cli.inputs import Config, Files, Now, Profile, Strict, configured, gather, moment_given
 from muster.cli.output import Exit, Form, FormOption, Page, complain, write_object
+from muster.cli.places import fit_object, slot_object, slots_text
 
 if TYPE_CHECKING:
-    from muster.app.plan import Admitted, Ended, Evicted, PlanReport, QueueView, Step, Waiting
+    from muster.app.plan import Admitted, Ended, Evicted, PlanReport, QueueView, Shrunk, Step, Waiting
     from muster.model.reason import Reason
 
 LABEL = 9
@@ -24,12 +25,13 @@ def plan(
     files: Files,
     form: FormOption = Form.TABLE,
     config: Config = "",
+    profile: Profile = "",
     strict: Strict = False,
     now: Now = "",
 ) -> None:
     """Say what would happen to the jobs and workloads of some manifests, and why. Nothing is changed anywhere."""
     given = moment_given(now)
-    configuration = configured(config, strict=strict)
+    configuration = configured(config, profile=profile, strict=strict)
     documents, has_failed = gather(files)
     from muster.app.plan import PlanOptions, latest_moment, plan_objects
 
@@ -57,7 +59,7 @@ def write_page(report: PlanReport, page: Page) -> None:
 
     counts = [
         f"{sum(_verb(step) == verb for step in report.steps)} {said}"
-        for verb, said in (("admit", "admitted"), ("reserve", "with quota"), ("evict", "told to go"), ("end", "ended"))
+        for verb, said in COUNTED
         if verb == "admit" or any(_verb(step) == verb for step in report.steps)
     ]
     counts.append(f"{len(report.waiting)} waiting")
@@ -78,14 +80,23 @@ def write_page(report: PlanReport, page: Page) -> None:
 
 
 def _verb(step: Step) -> str:
-    from muster.app.plan import Admitted, Evicted
+    from muster.app.plan import Admitted, Evicted, Shrunk
 
     if isinstance(step, Admitted):
         return "admit" if step.is_started else "reserve"
+    if isinstance(step, Shrunk):
+        return "shrink"
     return "evict" if isinstance(step, Evicted) else "end"
 
 
-STYLES = {"admit": "green", "reserve": "yellow", "evict": "red", "end": "dim"}
+STYLES = {"admit": "green", "reserve": "yellow", "evict": "red", "shrink": "red", "end": "dim"}
+COUNTED = (
+    ("admit", "admitted"),
+    ("reserve", "with quota"),
+    ("evict", "told to go"),
+    ("shrink", "told to shrink"),
+    ("end", "ended"),
+)
 
 
 def _called(key: str, owners: Mapping[str, str]) -> str:
@@ -97,7 +108,7 @@ def _part(page: Page, label: str, text: str) -> None:
 
 
 def _write_step(step: Step, number: int, report: PlanReport, page: Page) -> None:
-    from muster.app.plan import Admitted
+    from muster.app.plan import Admitted, Shrunk
 
     verb = _verb(step)
     page.sentence(_called(step.workload, report.owners), label=f"{number:3d}. {verb} ", style=STYLES[verb])
@@ -107,20 +118,27 @@ def _write_step(step: Step, number: int, report: PlanReport, page: Page) -> None
     _part(page, "queue", step.queue)
     _part(page, "for", _called(step.in_favour_of, report.owners))
     _part(page, "why", step.reason.text)
+    if isinstance(step, Shrunk):
+        _part(page, "nodes", slots_text([slot for slots in step.slots.values() for slot in slots]))
     if verb == "evict":
         _part(page, "note", "it keeps its quota until its pods are gone")
 
 
 def _write_admitted(step: Admitted, page: Page) -> None:
-    _part(page, "queue", step.queue)
+    is_counted = step.reason.code.value != "Placed"
+    if is_counted:
+        _part(page, "queue", step.queue)
     for pod_set in step.pod_sets:
         asked = step.asked.get(pod_set.name, pod_set.count)
-        pods = f"{pod_set.count} pods" if asked == pod_set.count else f"{pod_set.count} of {asked} pods"
+        several = "pod" if asked == 1 else "pods"
+        pods = f"{asked} {several}" if asked == pod_set.count else f"{pod_set.count} of {asked} {several}"
         by_flavor: dict[str, dict[str, int]] = {}
         for resource, amount in pod_set.usage.items():
             by_flavor.setdefault(pod_set.flavors.get(resource, ""), {})[resource] = amount
         paid = "; ".join(f"{amounts_text(amounts)} in {flavor}" for flavor, amounts in by_flavor.items())
-        _part(page, "pods", f"{pod_set.name}: {pods}" + (f", {paid}" if paid else ""))
+        _part(page, "pods", f"{pod_set.name}: {pods}" + (f", {paid}" if paid and is_counted else ""))
+        if pod_set.slots:
+            _part(page, "nodes", slots_text(pod_set.slots))
     if step.borrowed:
         borrowed = (f"{amounts_text({resource: n})} in {flavor}" for (flavor, resource), n in step.borrowed.items())
         _part(page, "borrows", "; ".join(borrowed))
@@ -144,6 +162,8 @@ def _write_waiting(waiting: Waiting, report: PlanReport, page: Page) -> None:
     said = {"ShortOfQuota", "AboveMaximum"} if verdict.shortages else set()
     for text in dict.fromkeys(reason.text for reason in verdict.details if reason.code.value not in said):
         _part(page, "passed", text)
+    for name, fit in waiting.fits.items():
+        _part(page, "nodes", f"one pod of {name}: {fit.text}")
     for text in verdict.unblocked_by:
         _part(page, "helps", text)
 
@@ -192,6 +212,7 @@ def report_object(report: PlanReport) -> dict[str, Any]:
         "now": moment_text(report.now),
         "cycles": report.cycles,
         "settled": report.is_settled,
+        "placed": report.is_placed,
         "decisions": [_step_object(step, report.owners) for step in report.steps],
         "waiting": [_waiting_object(one, report.owners) for one in report.waiting],
         "heldBefore": list(report.held_before),
@@ -238,6 +259,7 @@ def _admitted_object(step: Admitted) -> dict[str, Any]:
                 "asked": step.asked.get(one.name, one.count),
                 "flavors": dict(one.flavors),
                 "usage": {name: amount_text(name, amount) for name, amount in one.usage.items()},
+                "slots": [slot_object(slot) for slot in one.slots],
             }
             for one in step.pod_sets
         ],
@@ -249,8 +271,13 @@ def _admitted_object(step: Admitted) -> dict[str, Any]:
     }
 
 
-def _leaving_object(step: Evicted | Ended) -> dict[str, Any]:
-    return {"inFavourOf": step.in_favour_of}
+def _leaving_object(step: Evicted | Shrunk | Ended) -> dict[str, Any]:
+    from muster.app.plan import Shrunk
+
+    leaving: dict[str, Any] = {"inFavourOf": step.in_favour_of}
+    if isinstance(step, Shrunk):
+        leaving["slots"] = {name: [slot_object(slot) for slot in slots] for name, slots in step.slots.items()}
+    return leaving
 
 
 def _waiting_object(waiting: Waiting, owners: Mapping[str, str]) -> dict[str, Any]:
@@ -276,6 +303,7 @@ def _waiting_object(waiting: Waiting, owners: Mapping[str, str]) -> dict[str, An
             for one in verdict.shortages
         ],
         "flavors": [_reason_object(one) for one in verdict.details],
+        "nodes": {name: fit_object(fit) for name, fit in waiting.fits.items()},
         "unblockedBy": list(verdict.unblocked_by),
     }
 

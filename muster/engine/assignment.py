@@ -15,7 +15,7 @@ from muster.model.queue import FlavorRules
 from muster.model.reason import Code, Reason
 from muster.model.resources import FlavorResource
 from muster.model.topology import TopologyAssignment
-from muster.model.workload import Admission, PodSetAdmission
+from muster.model.workload import Admission, PodSetAdmission, Slot
 
 
 class Mode(IntEnum):
@@ -46,6 +46,7 @@ def outcome_of(mode: Mode) -> Outcome:
 # How hard it is to get over a refusal: the pods or the flavors must change, the quota must, others must leave.
 SEVERITY: Mapping[Code, int] = {
     Code.TOPOLOGY_PLACEMENT_FAILED: 1,
+    Code.WAITING_FOR_NODES: 1,
     Code.WAITING_FOR_QUOTA: 2,
     Code.EXCEEDS_MAX_QUOTA: 3,
     Code.NO_MATCHING_FLAVOR: 4,
@@ -105,6 +106,7 @@ class PodSetChoice:
     refusal: Code | None = None
     place: TopologyAssignment | None = None
     is_delayed: bool = False  # its place is decided when the checks are ready
+    slots: tuple[Slot, ...] = ()  # one for each pod, where nodes are decided too
     outcome: Outcome = field(init=False)
 
     def __post_init__(self) -> None:
@@ -165,4 +167,5 @@ def _given(pod_set: PodSetChoice) -> PodSetAdmission:
         usage={resource: amount for resource, amount in pod_set.requests.items() if resource in pod_set.flavors},
         place=pod_set.place,
         is_delayed=pod_set.is_delayed,
+        slots=pod_set.slots,
     )

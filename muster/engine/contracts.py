@@ -74,6 +74,11 @@ class DeviceResources:
     memory_factor: int = 1  # one unit of the memory resource is so many MiB
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """All of them."""
+        return tuple(name for name in (self.count, self.memory, self.memory_percent, self.cores, self.priority) if name)
+
+    @property
     def quota_names(self) -> tuple[str, str]:
         """The resources that a quota can limit: memory and cores."""
         return self.memory, self.cores

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from muster.engine.assignment import Assignment, Mode, Standing
 from muster.engine.fair_victims import find_fair_victims
+from muster.engine.places import Use
 from muster.engine.placing import Placing
 from muster.engine.quota import fits, lowest_fitting_height
 from muster.engine.state import EngineState
-from muster.engine.topology import PlacedUse
 from muster.engine.tree import QuotaNode
 from muster.engine.victims import Preemptor, Victim, VictimSearch
 from muster.model.plan import Decision, Plan
@@ -23,7 +23,7 @@ class Need(NamedTuple):
     """What a workload takes: quota, and places of nodes."""
 
     amounts: Amounts
-    places: list[PlacedUse]
+    places: list[Use]
 
 
 class Cycle:
@@ -71,15 +71,16 @@ class Cycle:
         )
 
     def placing_for(self, workload: Workload, queue: QuotaNode) -> Placing | None:
-        """Where the workload's pods could go; nothing to ask where no flavor has a topology."""
-        topologies = self.state.topologies
-        if topologies is None:
+        """Where the workload's pods could go; nothing to ask where nodes do not matter."""
+        if not self.state.places.is_any:
             return None
-        return Placing(workload=workload, queue=queue, flavors=self.state.flavors, topologies=topologies)
+        return Placing(workload=workload, queue=queue, flavors=self.state.flavors, places=self.state.places)
 
     def victims_for(self, workload: Workload, queue: QuotaNode, assignment: Assignment) -> list[Victim]:
-        """Who has to leave for an assignment."""
+        """Who has to leave for an assignment, for its quota and for its places."""
         placing = self.placing_for(workload, queue)
+        if placing is not None and self.state.places.slots is not None:
+            return self._victims_for_slots(placing, assignment)
         preemptor = Preemptor(
             workload=workload,
             queue=queue,
@@ -88,6 +89,28 @@ class Cycle:
             has_place=(lambda: placing.has_place(assignment)) if placing is not None else None,
         )
         return self._find_victims(preemptor)
+
+    def _victims_for_slots(self, placing: Placing, assignment: Assignment) -> list[Victim]:
+        """Those who leave for the quota, and then those who have slots that are missing still."""
+        preemptor = Preemptor(
+            workload=placing.workload,
+            queue=placing.queue,
+            requests=assignment.usage,
+            contested=assignment.contested(),
+        )
+        victims: list[Victim] = []
+        if not fits(placing.queue, assignment.usage):
+            victims = self._find_victims(preemptor)
+            if not victims:
+                return []
+        mark = self.ledger.checkpoint()
+        self.take_out(victims)
+        more: list[Victim] | None = []
+        if not placing.has_place(assignment):
+            candidates = self.search.candidates(preemptor) if self._may_preempt_now(placing.queue) else []
+            more = placing.slot_victims(assignment, candidates)
+        self.ledger.rollback(mark)
+        return victims + more if more is not None else []
 
     def _find_victims(self, preemptor: Preemptor) -> list[Victim]:
         if not self._may_preempt_now(preemptor.queue):
@@ -112,20 +135,19 @@ class Cycle:
     def take_out(self, victims: Iterable[Victim]) -> None:
         """Act as if these had left; one that is named twice leaves once."""
         for victim in victims:
-            holder = victim.holder
+            holder = victim.leaver
             if not self.ledger.is_gone(holder.workload.key):
                 self.ledger.take_out(holder.workload.key, holder.queue, holder.usage, holder.places)
 
     def fits_without(self, queue: QuotaNode, need: Need, leavers: Sequence[Victim]) -> tuple[bool, bool]:
         """Whether quota, and places, suffice once all who were told to go, and these, are gone."""
-        topologies = self.state.topologies
-        if topologies is None and not self.leaving and not leavers:
+        if not self.state.places.is_any and not self.leaving and not leavers:
             return fits(queue, need.amounts), True
         mark = self.ledger.checkpoint()
         self.take_out(self.leaving.values())
         self.take_out(leavers)
         has_quota = fits(queue, need.amounts)
-        has_places = topologies is None or not need.places or topologies.has_room(need.places)
+        has_places = self.ledger.has_room(need.places)
         self.ledger.rollback(mark)
         return has_quota, has_places
 
@@ -146,9 +168,7 @@ class Cycle:
         for other, promised in self.promised:
             self.ledger.release(other, promised.amounts)
             self.ledger.release_places(promised.places)
-        topologies = self.state.topologies
-        has_places = topologies is None or not need.places or topologies.has_room(need.places)
-        does_fit = has_places and fits(queue, need.amounts)
+        does_fit = self.ledger.has_room(need.places) and fits(queue, need.amounts)
         self.ledger.rollback(mark)
         return does_fit
 

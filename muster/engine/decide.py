@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from muster.engine.cycle import Cycle
+from muster.engine.stages.grow import grow
 from muster.engine.stages.reserve import reserve
 from muster.engine.state import EngineState
 from muster.model.plan import Plan
@@ -14,6 +15,7 @@ def decide(state: EngineState) -> Plan:
     cycle = Cycle(state)
     try:
         reserve(cycle)
+        grow(cycle)
     finally:
         state.ledger.rollback(mark)
     return cycle.plan()

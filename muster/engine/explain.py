@@ -24,7 +24,9 @@ SHORTAGES_MOST = 8
 
 
 def reserve_reason(queue: QuotaNode, assignment: Assignment) -> Reason:
-    """Why a workload was admitted: which flavors pay."""
+    """Why a workload was admitted: which flavors pay, where anybody counts."""
+    if queue.queue.ignores_undeclared:
+        return because(Code.PLACED)
     flavors = sorted({flavor for flavor, _ in assignment.usage})
     paying = ", ".join(flavors) or "no flavor, for it asks for nothing that is counted"
     return because(Code.QUOTA_RESERVED, queue=queue.queue.title, flavors=paying)
@@ -51,6 +53,8 @@ def _reason(entry: Entry, queue: QuotaNode) -> Reason:
     code = entry.assignment.refusal
     if entry.assignment.outcome is not Outcome.NO_FIT or code is None:
         code = Code.WAITING_FOR_QUOTA
+        if not entry.shortages and any(reason.code is Code.NO_NODES for reason in _details(entry.assignment)):
+            code = Code.WAITING_FOR_NODES
     return because(code, queue=queue.queue.title)
 
 
@@ -150,6 +154,7 @@ _ADVICE = {
     Code.WAITING_FOR_PODS_READY: ("the pods of the workloads named becoming ready",),
     Code.HELD_BACK: ("the workload named finishing; nothing is to be done",),
     Code.BETTER_VARIANT_RUNS: ("nothing is to be done",),
+    Code.GAVE_UP_WAITING: ("the workloads named leaving; look at why their pods do not end",),
     Code.WAITING_TO_REQUEUE: ("whatever evicted it letting it queue again",),
     Code.CYCLE_CUT_SHORT: ("the next cycle; nothing is to be done",),
     Code.PENDING_EVALUATION: ("the next cycle; nothing is to be done",),

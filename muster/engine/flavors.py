@@ -82,7 +82,8 @@ class FlavorSearch:
     older_slice: Mapping[str, PodSetAdmission] = field(default_factory=dict)  # what it takes over, by pod set
     only: tuple[Mapping[str, str], ...] | None = None  # by pod set and resource, when a search is repeated
     cache: SearchCache = field(default_factory=SearchCache)
-    placing: Placing | None = None  # where flavors have topologies
+    placing: Placing | None = None  # where nodes matter
+    avoided: dict[str, Reason] = field(default_factory=dict)  # flavors whose nodes have no room, and why
 
     def assign(self, counts: Sequence[int] | None = None) -> Assignment:
         """The best flavors for the workload, or for a smaller one with these counts."""
@@ -163,13 +164,17 @@ class FlavorSearch:
                 looked_at.update(group.resources)
                 covered = {name: requests[name] for name in group.resources if name in requests}
                 results.append(self._scan(members, group, covered, used))
-            elif requests[resource] and not self.settings.ignores_undeclared:
+            elif requests[resource] and not self._ignores_undeclared:
                 uncovered.append(resource)
         if uncovered:
             names = ", ".join(uncovered)
             reason = because(Code.RESOURCE_NOT_COVERED, queue=self.queue.queue.title, resource=names)
             return _Found(reasons=[reason], refusal=Code.NO_MATCHING_FLAVOR)
         return _merged(results)
+
+    @property
+    def _ignores_undeclared(self) -> bool:
+        return self.settings.ignores_undeclared or self.queue.queue.ignores_undeclared
 
     def _scan(
         self,
@@ -237,6 +242,8 @@ class FlavorSearch:
         requests: Mapping[str, int],
         used: Mapping[FlavorResource, int],
     ) -> tuple[Attempt, dict[str, Standing]]:
+        if name in self.avoided:
+            return Attempt(name, WORST, Code.WAITING_FOR_NODES, (self.avoided[name],)), {}
         refusal = self._refusal(name, members, requests)
         if refusal is not None:
             return Attempt(name, WORST, Code.NO_MATCHING_FLAVOR, (refusal,)), {}

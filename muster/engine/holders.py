@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from muster.engine.places import Places, Use
+from muster.engine.slot_asks import SlotUse
 from muster.engine.topology import PlacedUse
 from muster.engine.tree import QuotaNode
 from muster.model.resources import FlavorResource
-from muster.model.workload import Admission, PodSetAdmission, Workload
+from muster.model.workload import Admission, PodSetAdmission, Slot, Workload
+
+if TYPE_CHECKING:
+    from muster.engine.slots import NodeSlots
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +25,7 @@ class Holder:
     queue: QuotaNode
     usage: Mapping[FlavorResource, int]
     flavored: frozenset[FlavorResource]  # the resources that were given a flavor, zero amounts included
-    places: tuple[PlacedUse, ...] = ()
+    places: tuple[Use, ...] = ()
 
     def uses_any(self, keys: Iterable[FlavorResource]) -> bool:
         return not self.flavored.isdisjoint(keys)
@@ -39,7 +45,7 @@ def holder_of(
     queue: QuotaNode,
     *,
     releases_finished_pods: bool,
-    topology_flavors: Container[str] | None = None,
+    places: Places | None = None,
 ) -> Holder:
     """The quota that an admitted workload holds now: finished pods may have given theirs back."""
     assert workload.admission is not None, f"{workload.key} holds no quota"
@@ -47,17 +53,36 @@ def holder_of(
     flavored = frozenset(
         (flavor, resource) for given in workload.admission.pod_sets for resource, flavor in given.flavors.items()
     )
-    places = tuple(places_of(workload, workload.admission, topology_flavors)) if topology_flavors is not None else ()
-    return Holder(workload, queue, usage, flavored, places)
+    held = tuple(places_of(workload, workload.admission, places)) if places is not None and places.is_any else ()
+    return Holder(workload, queue, usage, flavored, held)
 
 
-def places_of(workload: Workload, admission: Admission, topology_flavors: Container[str]) -> Iterator[PlacedUse]:
+def places_of(workload: Workload, admission: Admission, places: Places) -> Iterator[Use]:
     """The places that an admission holds; what a pod needs of a node is what its spec says, whatever quota counts."""
     pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
+    trees = places.topologies.trees if places.topologies is not None else ()
     for given in admission.pod_sets:
-        flavor = next((name for _, name in sorted(given.flavors.items()) if name in topology_flavors), "")
-        if given.place is not None and flavor and given.name in pod_sets:
-            yield PlacedUse(flavor, given.place, pod_sets[given.name].shape.requests)
+        if given.name not in pod_sets:
+            continue
+        pod_set = pod_sets[given.name]
+        flavor = next((name for _, name in sorted(given.flavors.items()) if name in trees), "")
+        if given.place is not None and flavor:
+            yield PlacedUse(flavor, given.place, pod_set.shape.requests)
+        if given.slots and places.slots is not None:
+            yield SlotUse(places.slots.demand_of(workload, pod_set, given.flavors), given.slots)
+
+
+def part_of(holder: Holder, left: Mapping[str, tuple[Slot, ...]], slots: NodeSlots) -> Holder:
+    """What a workload gives back when some of its pods leave their slots, pod set by pod set."""
+    admission = holder.workload.admission
+    assert admission is not None, f"{holder.workload.key} holds slots without an admission"
+    given = tuple(_scaled(one, len(left[one.name])) for one in admission.pod_sets if one.name in left)
+    pod_sets = {pod_set.name: pod_set for pod_set in holder.workload.pod_sets}
+    uses = tuple(
+        SlotUse(slots.demand_of(holder.workload, pod_sets[one.name], one.flavors), left[one.name]) for one in given
+    )
+    usage = Admission(queue=admission.queue, pod_sets=given).usage()
+    return Holder(holder.workload, holder.queue, usage, holder.flavored, uses)
 
 
 def usage_of(workload: Workload, admission: Admission, *, releases_finished_pods: bool) -> dict[FlavorResource, int]:

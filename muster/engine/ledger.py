@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from muster.engine.topology import PlacedUse, Topologies
+from muster.engine.places import Mark as PlaceMark
+from muster.engine.places import Places, Use
 from muster.engine.tree import QuotaNode
 from muster.model.resources import Amounts, FlavorResource
 
-Mark = tuple[int, int]
+Mark = tuple[int, PlaceMark | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +49,20 @@ def _set_usage(node: QuotaNode, key: FlavorResource, amount: int) -> None:
 class Ledger:
     """Usage of quota and places, and the workloads set aside in a try, with an undo record."""
 
-    def __init__(self, places: Topologies | None = None) -> None:
-        self.places = places
+    def __init__(self, places: Places | None = None) -> None:
+        self.places = places if places is not None and places.is_any else None
         self._record: list[_Change] = []
         self._gone: dict[str, None] = {}  # workloads taken out in this try
 
     def checkpoint(self) -> Mark:
         """A mark that `rollback` returns to."""
-        return len(self._record), self.places.checkpoint() if self.places is not None else 0
+        return len(self._record), self.places.checkpoint() if self.places is not None else None
 
     def rollback(self, mark: Mark) -> None:
         """Undo everything since the mark, newest first."""
         changes, place_mark = mark
         assert changes <= len(self._record), "a checkpoint is rolled back once, and inner ones before outer ones"
-        if self.places is not None:
+        if self.places is not None and place_mark is not None:
             self.places.rollback(place_mark)
         while len(self._record) > changes:
             change = self._record.pop()
@@ -101,19 +102,21 @@ class Ledger:
                 left = min(left, used - node.cells[key].reserved)
                 node = node.parent
 
-    def charge_places(self, uses: Iterable[PlacedUse]) -> None:
+    def charge_places(self, uses: Iterable[Use]) -> None:
         """Hold places of nodes."""
         if self.places is not None:
-            for use in uses:
-                self.places.charge(use)
+            self.places.charge(uses)
 
-    def release_places(self, uses: Iterable[PlacedUse]) -> None:
+    def release_places(self, uses: Iterable[Use]) -> None:
         """Give places of nodes back."""
         if self.places is not None:
-            for use in uses:
-                self.places.release(use)
+            self.places.release(uses)
 
-    def take_out(self, workload: str, queue: QuotaNode, amounts: Amounts, uses: Sequence[PlacedUse] = ()) -> None:
+    def has_room(self, uses: Sequence[Use]) -> bool:
+        """Whether places are all there and free."""
+        return not uses or self.places is None or self.places.has_room(uses)
+
+    def take_out(self, workload: str, queue: QuotaNode, amounts: Amounts, uses: Sequence[Use] = ()) -> None:
         """Act as if a workload had left: its quota is free and it can be no victim any more."""
         assert workload not in self._gone, f"{workload} left already"
         self._record.append(_Leaving(workload, was_gone=False))
@@ -121,7 +124,7 @@ class Ledger:
         self.release(queue, amounts)
         self.release_places(uses)
 
-    def put_back(self, workload: str, queue: QuotaNode, amounts: Amounts, uses: Sequence[PlacedUse] = ()) -> None:
+    def put_back(self, workload: str, queue: QuotaNode, amounts: Amounts, uses: Sequence[Use] = ()) -> None:
         """Undo `take_out` of one workload without undoing what came after it."""
         assert workload in self._gone, f"{workload} had not left"
         self._record.append(_Leaving(workload, was_gone=True))

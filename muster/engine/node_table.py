@@ -3,7 +3,8 @@
 Rows are nodes in the order in which they came, which is also the order of preference among equals. It is owned by the
 engine's state and fed by changes; a cycle takes a checkpoint, charges and releases as it tries things, and rolls back,
 as with the ledger. Every change of a row is noted, so that columns kept by `Placer` are brought up to date at the cost
-of what changed.
+of what changed. Cards that a node registers one by one are kept by `muster/engine/slices_table.py`; what policies see
+of them here, in thousandths, follows from that.
 """
 
 from __future__ import annotations
@@ -13,12 +14,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from muster.engine.node_table_rows import AMOUNT_CAP, SHARED, WHOLE, BoolArray, Demand, IntArray, NodeRows, TableNode
+from muster.engine.node_table_rows import (
+    AMOUNT_CAP,
+    SHARED,
+    WHOLE,
+    BoolArray,
+    Demand,
+    IntArray,
+    NodeRows,
+    OnCards,
+    TableNode,
+)
+from muster.engine.slices_table import CardColumns
+from muster.model.slices import Slices
 
 Mark = int
-CardsOfPods = tuple[tuple[int, ...], ...]  # the cards of each of some alike pods
+PodsOnCards = tuple[OnCards, ...]  # what each of some alike pods holds of cards
 
 _NOTES_LEAST = 4096  # notes kept at least, however few the rows
+_PATTERNS_LEAST = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +41,7 @@ class _Change:
 
     row: int
     demand: Demand
-    cards: CardsOfPods
+    pods: PodsOnCards
     sign: int
 
 
@@ -42,6 +56,7 @@ class NodeTable:
         self.free: IntArray = np.zeros((0, 0), np.int64)  # resources by rows: a column of nodes lies in one piece
         self.total: IntArray = np.zeros((0, 0), np.int64)
         self.cards: IntArray = np.zeros((0, 0), np.int64)  # rows by cards
+        self.sharers: IntArray = np.zeros((0, 0), np.int64)  # who hold cards that are only counted, one by one
         self.card_count: IntArray = np.zeros(0, np.int64)
         self.card_most: IntArray = np.zeros(0, np.int64)  # free on the emptiest card
         self.card_sum: IntArray = np.zeros(0, np.int64)  # free on all cards
@@ -50,11 +65,13 @@ class NodeTable:
         self.kinds: IntArray = np.zeros((0, SHARED + 1), np.int64)
         self.version: IntArray = np.zeros(0, np.int64)  # when the row last changed
         self.is_present: BoolArray = np.zeros(0, np.bool_)
+        self.slices = CardColumns()
         self.layout = 0  # counts up when columns come: what was worked out for the old ones is void
         self._row_by_name: dict[str, int] = {}
         self._columns: dict[str, int] = {}
         self._amounts: dict[Demand, tuple[int, IntArray]] = {}
         self._patterns: dict[tuple[int, bytes], int] = {}
+        self._patterns_most = _PATTERNS_LEAST  # then they are numbered anew
         self._record: list[_Change] = []
         self._notes: list[int] = []  # rows in the order in which they changed
         self._notes_dropped = 0
@@ -79,15 +96,31 @@ class NodeTable:
         totals = np.array([min(node.amounts.get(name, 0), AMOUNT_CAP) for name in self.resources], np.int64)
         self.free[:, row] += totals - self.total[:, row]
         self.total[:, row] = totals
-        before = int(self.card_count[row])
-        self.cards[row, before : node.cards] += WHOLE
-        self.cards[row, node.cards : before] -= WHOLE  # below nothing where somebody still holds a card that is gone
-        self.card_count[row] = node.cards
+        self._put_cards(row, node)
         self.model[row] = self.model_names.index(node.model)
         self.is_present[row] = True
         self._settle_cards(row)
         self._note(row)
         return row
+
+    def _put_cards(self, row: int, node: TableNode) -> None:
+        before = int(self.card_count[row])
+        self.card_count[row] = node.card_count
+        if not node.devices and not self.slices.is_known(row):
+            self.cards[row, before : node.cards] += WHOLE
+            self.cards[row, node.cards : before] -= WHOLE  # below nothing where somebody still holds what is gone
+            return
+        held: list[tuple[int, int]] = []
+        if not self.slices.is_known(row):
+            free = self.cards[row].tolist()
+            parts = [WHOLE * (card < before) - milli for card, milli in enumerate(free)]
+            held = list(zip(parts, self.sharers[row].tolist(), strict=True))
+            while held and held[-1] == (0, 0):
+                held.pop()
+        columns = self.slices.put(row, node.devices, held)
+        self._widen((), columns)
+        self.card_count[row] = len({device.uuid for device in node.devices})
+        self.cards[row, :columns] = self.slices.settle_node(row)
 
     def drop(self, name: str) -> None:
         """Learn that a node is gone; what is held of it is remembered in case it comes back."""
@@ -107,20 +140,26 @@ class NodeTable:
         assert mark <= len(self._record), "a checkpoint is rolled back once, and inner ones before outer ones"
         while len(self._record) > mark:
             change = self._record.pop()
-            self._shift(change.row, change.demand, change.cards, -change.sign)
+            self._shift(change.row, change.demand, change.pods, -change.sign)
 
     def commit(self) -> None:
         """Keep everything: what happened cannot be undone."""
         self._record.clear()
 
-    def charge(self, row: int, demand: Demand, *pods: tuple[int, ...]) -> None:
-        """Take what pods ask for from a node: for each of these alike pods its cards, its share from each of them."""
+    def charge(self, row: int, demand: Demand, *pods: OnCards, is_hold: bool = False) -> None:
+        """Take what pods ask for from a node: for each of these alike pods its cards, its share from each of them.
+
+        A hold may take more than is free: a place is held for a pod while those who were told to leave are still there,
+        and pods that others placed are counted whatever they hold. Less than nothing is free then, and nobody fits.
+        """
         self._record.append(_Change(row, demand, pods, 1))
         self._shift(row, demand, pods, 1)
-        assert all(len(cards) == demand.cards for cards in pods), f"each pod has {demand.cards} cards"
-        assert not demand.cards or self._is_card_sound(row), f"a card of {self.names[row]} is given twice"
+        assert all(isinstance(held, Slices) or len(held) == demand.cards for held in pods), (
+            f"each pod has {demand.cards} cards"
+        )
+        assert is_hold or self._is_card_sound(row, pods), f"a card of {self.names[row]} is given twice"
 
-    def release(self, row: int, demand: Demand, *pods: tuple[int, ...]) -> None:
+    def release(self, row: int, demand: Demand, *pods: OnCards) -> None:
         """Give back what alike pods held, each named by its cards."""
         assert self.kinds[row, demand.kind] >= len(pods), f"{self.names[row]} does not hold so many such pods"
         self._record.append(_Change(row, demand, pods, -1))
@@ -130,6 +169,20 @@ class NodeTable:
 
     def row_of(self, name: str) -> int:
         return self._row_by_name[name]
+
+    def find_row(self, name: str) -> int | None:
+        """The row of a node, also of one that is gone; `None` when it was never here."""
+        return self._row_by_name.get(name)
+
+    def know(self, resources: Iterable[str]) -> None:
+        """Make columns for resources that pods hold and no node has, so that even those are counted."""
+        unknown = {name: 0 for name in resources if name not in self._columns}
+        if unknown:
+            self._widen([TableNode(name="", amounts=unknown)])
+
+    def is_within(self, row: int, *pods: OnCards) -> bool:
+        """Whether no more of a row is held than it has, of its cards those that these pods hold."""
+        return bool(self.free[:, row].min(initial=0) >= 0) and self._is_card_sound(row, pods)
 
     def column_of(self, resource: str) -> int | None:
         """Where a resource stands; `None` when no node ever had it."""
@@ -153,33 +206,68 @@ class NodeTable:
 
     # Inside ----------------------------------------------------------------------------------------------------------
 
-    def _shift(self, row: int, demand: Demand, pods: CardsOfPods, sign: int) -> None:
+    def _shift(self, row: int, demand: Demand, pods: PodsOnCards, sign: int) -> None:
         count = sign * len(pods)
         self.free[:, row] -= count * self._vector(demand)
-        if demand.cards:
-            free, step = self.cards[row], sign * demand.milli
-            for cards in pods:
-                for card in cards:
-                    free[card] -= step
+        if demand.cards or (pods and isinstance(pods[0], Slices)):
+            if self.slices.is_known(row):
+                self._shift_known(row, demand, pods, sign)
+            else:
+                self._shift_counted(row, demand, pods, sign)
             self._settle_cards(row)
         self.kinds[row, demand.kind] += count
         self._note(row)
 
-    def _is_card_sound(self, row: int) -> bool:
-        """Whether no card has been given out more than whole; cards that a node lost may be owed."""
+    def _shift_counted(self, row: int, demand: Demand, pods: PodsOnCards, sign: int) -> None:
+        """Take from cards of which only the number is known, or give back."""
+        free, sharers, step = self.cards[row], self.sharers[row], sign * demand.milli
+        for held in pods:
+            if isinstance(held, Slices):
+                self.slices.take(row, held, sign)  # remembered until the node registers its cards
+                continue
+            for card in held:
+                free[card] -= step
+                sharers[card] += sign
+
+    def _shift_known(self, row: int, demand: Demand, pods: PodsOnCards, sign: int) -> None:
+        """Take from cards that are known one by one, or give back."""
+        touched: set[int] = set()
+        for held in pods:
+            if isinstance(held, Slices):
+                touched.update(self.slices.take(row, held, sign))
+                continue
+            for card in held:
+                self.slices.take_part(row, card, milli=demand.milli, sign=sign)
+            touched.update(held)
+        for card in touched:
+            self.cards[row, card] = self.slices.settle(row, card)
+
+    def _is_card_sound(self, row: int, pods: PodsOnCards) -> bool:
+        """Whether none of these pods' cards has been given out more than whole; cards that a node lost may be owed."""
+        if self.slices.is_known(row):
+            return self.slices.is_sound(row, pods)
         count = int(self.card_count[row])
-        return bool(self.cards[row, :count].min(initial=0) >= 0)
+        free = self.cards[row]
+        if free[:count].min(initial=0) >= 0:
+            return True
+        # Some card is below nothing; that is well where a place is held on it, and these pods are on others.
+        return all(free[card] >= 0 for held in pods if not isinstance(held, Slices) for card in held if card < count)
 
     def _settle_cards(self, row: int) -> None:
         """Bring what is known of a row's cards together up to date."""
         free = self.cards[row].tolist()
         self.card_most[row] = max(free, default=0)
         self.card_sum[row] = sum(milli for milli in free if milli > 0)
-        if len(self._patterns) > _NOTES_LEAST + 2 * self.row_count:
-            self._patterns.clear()  # most of them are of the past
-            for each in range(self.row_count):
-                self.pattern[each] = self._pattern_of(each)
         self.pattern[row] = self._pattern_of(row)
+        if len(self._patterns) > self._patterns_most:
+            self._number_patterns()  # most of them are of the past
+
+    def _number_patterns(self) -> None:
+        """Number the patterns that there are now from the first on, so that numbers stay low."""
+        self._patterns.clear()
+        for row in range(self.row_count):
+            self.pattern[row] = self._pattern_of(row)
+        self._patterns_most = max(_PATTERNS_LEAST, 2 * len(self._patterns))
 
     def _pattern_of(self, row: int) -> int:
         return self._patterns.setdefault((int(self.model[row]), self.cards[row].tobytes()), len(self._patterns))
@@ -209,13 +297,14 @@ class NodeTable:
         self._notes.append(row)
         self.version[row] = self.tick
 
-    def _widen(self, nodes: Iterable[TableNode]) -> None:
+    def _widen(self, nodes: Iterable[TableNode], cards_least: int = 0) -> None:
         """Make columns for resources, cards and models that were not seen before."""
-        resources, models, cards = dict.fromkeys(self.resources), dict.fromkeys(self.model_names), self.cards.shape[1]
+        resources, models = dict.fromkeys(self.resources), dict.fromkeys(self.model_names)
+        cards = max(cards_least, self._card_width)
         for node in nodes:
             resources.update(dict.fromkeys(sorted(node.amounts)))
             models[node.model] = None
-            cards = max(cards, node.cards)
+            cards = max(cards, node.card_count)
         if len(resources) == len(self.resources) and len(models) == len(self.model_names) and cards == self._card_width:
             return
         new = len(resources) - len(self.resources)
@@ -225,10 +314,9 @@ class NodeTable:
         self.total = np.pad(self.total, ((0, new), (0, 0)))
         more = cards - self._card_width
         self.cards = np.pad(self.cards, ((0, 0), (0, more)))
+        self.sharers = np.pad(self.sharers, ((0, 0), (0, more)))
         self.kinds = np.pad(self.kinds, ((0, 0), (0, more)))
-        self._patterns.clear()
-        for row in range(self.row_count):
-            self.pattern[row] = self._pattern_of(row)
+        self._number_patterns()
         self.layout += 1
 
     @property
@@ -244,6 +332,7 @@ class NodeTable:
         self.free = np.pad(self.free, ((0, 0), (0, more)))
         self.total = np.pad(self.total, ((0, 0), (0, more)))
         self.cards = np.pad(self.cards, ((0, more), (0, 0)))
+        self.sharers = np.pad(self.sharers, ((0, more), (0, 0)))
         self.kinds = np.pad(self.kinds, ((0, more), (0, 0)))
         self.card_count = np.pad(self.card_count, (0, more))
         self.card_most = np.pad(self.card_most, (0, more))
@@ -252,3 +341,4 @@ class NodeTable:
         self.model = np.pad(self.model, (0, more))
         self.version = np.pad(self.version, (0, more))
         self.is_present = np.pad(self.is_present, (0, more))
+        self.slices.lengthen(have + more)

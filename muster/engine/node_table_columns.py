@@ -1,21 +1,41 @@
 """Placing pods by columns: for each demand which rows fit and how good they are, kept and brought up to date.
 
 Scores depend on a row and a demand only, so a column is worked out once and afterwards only for rows that changed: a
-placement costs in proportion to what changed since a pod like it was placed. Asked by the stages and the simulator.
+placement costs in proportion to what changed since a pod like it was placed. Rules about other pods, and preferences
+that compare nodes with each other, are asked each time, and only for pods that have any. Asked by the stages and the
+simulator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from muster.engine.fit_pods import PodsOnNodes
+from muster.engine.fit_rules import allowed_by_pods
+from muster.engine.fit_scores import Candidates, PreferringHooks, has_preferences
 from muster.engine.node_table import NodeTable
-from muster.engine.node_table_rows import AMOUNT_CAP, BoolArray, Demand, FloatArray, IntArray, NodeRows, Placed
+from muster.engine.node_table_rows import (
+    AMOUNT_CAP,
+    BoolArray,
+    Demand,
+    FloatArray,
+    IntArray,
+    NodeRows,
+    OnCards,
+    Placed,
+)
 from muster.engine.policy import Hooks
+from muster.engine.slices import cards_fit, cards_room, choose, is_alike_for_all, near_rows, tag_of
+from muster.model.pod_rules import ANYWHERE
+from muster.model.slices import Slices
 
 COLUMNS_KEPT = 512  # demands seen longest ago are forgotten first
 CELLS_KEPT = 4_000_000  # so that many nodes and many demands together do not fill the memory
+
+Mark = tuple[int, int]  # of the table and of the pods on it
 
 _NO_CARD = -1
 _UNFIT = -np.inf
@@ -24,47 +44,111 @@ _UNFIT = -np.inf
 class Column:
     """What is known of every row for one demand."""
 
-    __slots__ = ("card", "layout", "merit", "tick")
+    __slots__ = ("card", "fact_tick", "layout", "merit", "tick")
 
     def __init__(self, rows: int, layout: int) -> None:
         self.merit: FloatArray = np.full(rows, _UNFIT)  # the score where the pod fits
         self.card: IntArray | None = None  # the card that the policy would take
         self.tick = -1
+        self.fact_tick = -1
         self.layout = layout
 
 
 class Placer:
-    """Finds nodes and cards for pods in a table, as its policies score them; ties go to the earlier row."""
+    """Finds nodes and cards for pods in a table, as its policies score them; ties go to the earlier row.
 
-    def __init__(self, table: NodeTable, hooks: Sequence[Hooks]) -> None:
+    With the pods on the nodes it keeps every rule of pods about nodes and other pods. All charges then go through it,
+    so that the table and the pods stay in step. How many pods a node takes is a resource like any other: a demand has
+    one of `pods` where that counts.
+    """
+
+    def __init__(self, table: NodeTable, hooks: Sequence[Hooks], pods: PodsOnNodes | None = None) -> None:
         self.table = table
-        self._fits = [hook.fit for hook in hooks if hook.fit is not None]
+        self.pods = pods
+        self.fit_hooks = [hook.fit for hook in hooks if hook.fit is not None]
         self._scores = [hook.score for hook in hooks if hook.score is not None]
+        self._prefers = [hook.prefer for hook in hooks if isinstance(hook, PreferringHooks) and hook.score is not None]
         self._fills = all(hook.fills_nodes for hook in hooks)
         self._columns: dict[Demand, Column] = {}
+
+    # Charges ---------------------------------------------------------------------------------------------------------
+
+    def charge(self, row: int, demand: Demand, *pods: OnCards, is_hold: bool = False) -> None:
+        """Put alike pods on a row, each named by its cards; a hold may take what others have not left yet."""
+        self.table.charge(row, demand, *pods, is_hold=is_hold)
+        if self.pods is not None and demand.rules is not ANYWHERE:
+            self.pods.add(row, demand.rules, len(pods))
+
+    def release(self, row: int, demand: Demand, *pods: OnCards) -> None:
+        """Take alike pods off a row, each named by its cards."""
+        self.table.release(row, demand, *pods)
+        if self.pods is not None and demand.rules is not ANYWHERE:
+            self.pods.remove(row, demand.rules, len(pods))
+
+    def checkpoint(self) -> Mark:
+        """A mark that `rollback` returns to."""
+        return self.table.checkpoint(), 0 if self.pods is None else self.pods.checkpoint()
+
+    def rollback(self, mark: Mark) -> None:
+        """Undo everything since the mark."""
+        of_table, of_pods = mark
+        self.table.rollback(of_table)
+        if self.pods is not None:
+            self.pods.rollback(of_pods)
+
+    def commit(self) -> None:
+        """Keep everything: what happened cannot be undone."""
+        self.table.commit()
+        if self.pods is not None:
+            self.pods.commit()
 
     # Columns ---------------------------------------------------------------------------------------------------------
 
     def column(self, demand: Demand) -> Column:
-        """The demand's column, up to date."""
+        """The demand's column, up to date: what depends on each node alone, whatever pods are on the others."""
         table = self.table
+        if demand.rules is not ANYWHERE:
+            assert self.pods is not None, "rules are asked of the pods on the nodes, which this placer was not given"
+            demand = replace(demand, rules=demand.rules.of_nodes)
         column = self._columns.pop(demand, None)
         if column is None or len(column.merit) != table.row_count or column.layout != table.layout:
             column = Column(table.row_count, table.layout)
         self._columns[demand] = column  # the newest stands last
-        if column.tick != table.tick:
-            index = table.changed_since(column.tick) if column.tick >= 0 else None
-            if index is None or 2 * len(index) > table.row_count:
-                index = None
-            self._refresh(column, demand, index)
-            column.tick = table.tick
+        fact_tick = -1 if self.pods is None else self.pods.facts.tick
+        if column.tick != table.tick or column.fact_tick != fact_tick:
+            self._refresh(column, demand, self._changed_since(column))
+            column.tick, column.fact_tick = table.tick, fact_tick
         if len(self._columns) > COLUMNS_KEPT or len(self._columns) * table.row_count > CELLS_KEPT:
             self._forget()
         return column
 
     def fits(self, demand: Demand) -> BoolArray:
         """Which rows could take the pod now."""
-        return self.column(demand).merit > _UNFIT
+        fit: BoolArray = self.column(demand).merit > _UNFIT
+        allowed = self._allowed(demand, None)
+        return fit if allowed is None else fit & allowed
+
+    def retake(self, row: int, demand: Demand, *pods: OnCards) -> bool:
+        """Put alike pods back on the places that were found for them; whether all of them are still free."""
+        groups = [(pod,) for pod in pods] if demand.rules.is_moved_by_its_like else [pods]
+        for group in groups:
+            if not self._may_be_on(row, demand):
+                return False
+            self.charge(row, demand, *group, is_hold=True)
+        return self.table.is_within(row, *pods)
+
+    def _may_be_on(self, row: int, demand: Demand) -> bool:
+        """Whether a row lets one such pod in."""
+        allowed = self._allowed(demand, None)
+        return bool(self.column(demand).merit[row] > _UNFIT) and (allowed is None or bool(allowed[row]))
+
+    def _changed_since(self, column: Column) -> IntArray | None:
+        """The rows that changed since the column was right; `None` when it is as quick to do all of them."""
+        index = self.table.changed_since(column.tick) if column.tick >= 0 else None
+        if index is not None and self.pods is not None and column.fact_tick != self.pods.facts.tick:
+            more = self.pods.facts.changed_since(column.fact_tick)
+            index = None if more is None else np.union1d(index, more)
+        return None if index is None or 2 * len(index) > self.table.row_count else index
 
     def _forget(self) -> None:
         oldest = next(iter(self._columns))
@@ -73,12 +157,15 @@ class Placer:
 
     def _refresh(self, column: Column, demand: Demand, index: IntArray | None) -> None:
         rows = self.table.rows(index)
-        fit = fit_rows(demand, rows)
-        for more in self._fits:
-            fit &= more(demand, rows)
         at: slice | IntArray = slice(None)
         if index is not None:
             at = index
+        fit = fit_rows(demand, rows)
+        if self.pods is not None:
+            assert self.pods.facts.row_count == self.table.row_count, "the facts of every node come with the node"
+            fit &= self.pods.facts.suits(demand.rules.nodes)[at]
+        for more in self.fit_hooks:
+            fit &= more(demand, rows)
         merit: FloatArray = np.where(fit, 0.0, _UNFIT)
         cards: IntArray | None = None
         # Where nobody fits there is nothing to compare, and the demand may be too absurd to reckon with.
@@ -92,70 +179,116 @@ class Placer:
                 column.card = np.full(len(column.merit), _NO_CARD, np.int64)
             column.card[at] = cards
 
+    def _allowed(self, demand: Demand, within: BoolArray | None) -> BoolArray | None:
+        """The rows that other pods leave to this one, and of those the wanted ones; `None`: all of them."""
+        wanted = [within]
+        if self.pods is not None and demand.rules is not ANYWHERE:
+            wanted.append(allowed_by_pods(self.pods, demand.rules))
+        if demand.ask is not None:
+            wanted.append(near_rows(self.table, demand.ask, tag_of(demand)))
+        masks = [mask for mask in wanted if mask is not None]
+        if not masks:
+            return None
+        return masks[0] if len(masks) == 1 else np.logical_and.reduce(masks)
+
     # Placing ---------------------------------------------------------------------------------------------------------
 
-    def find(self, demand: Demand) -> Placed | None:
-        """The best place for one pod; nothing is taken."""
-        column = self.column(demand)
-        if not len(column.merit):
-            return None
-        row = int(column.merit.argmax())
-        if column.merit[row] == _UNFIT:
-            return None
-        return Placed(row, self._pick(demand, column, row))
+    def find(self, demand: Demand, *, within: BoolArray | None = None) -> Placed | None:
+        """The best place for one pod, among some rows if they are named; nothing is taken."""
+        return self._find(demand, self._allowed(demand, within))
 
-    def place(self, demand: Demand) -> Placed | None:
+    def place(self, demand: Demand, *, within: BoolArray | None = None) -> Placed | None:
         """Finds the best place for one pod and takes it."""
-        placed = self.find(demand)
+        placed = self.find(demand, within=within)
         if placed is not None:
-            self.table.charge(placed.row, demand, placed.cards)
+            self.charge(placed.row, demand, placed.held)
         return placed
 
-    def place_all(self, demands: Iterable[Demand]) -> tuple[Placed, ...] | None:
+    def place_all(self, demands: Iterable[Demand], *, within: BoolArray | None = None) -> tuple[Placed, ...] | None:
         """Places pods that differ, in this order, or none of them."""
-        mark = self.table.checkpoint()
+        mark = self.checkpoint()
         placed: list[Placed] = []
         for demand in demands:
-            found = self.place(demand)
+            found = self.place(demand, within=within)
             if found is None:
-                self.table.rollback(mark)
+                self.rollback(mark)
                 return None
             placed.append(found)
         return tuple(placed)
 
-    def place_many(self, demand: Demand, count: int) -> tuple[Placed, ...] | None:
+    def place_many(self, demand: Demand, count: int, *, within: BoolArray | None = None) -> tuple[Placed, ...] | None:
         """Places so many alike pods, or none of them: `None` when they do not all fit, and nothing is taken then."""
-        if not self._has_room(demand, count):
+        if not self._has_room(demand, count, within):
             return None
-        mark = self.table.checkpoint()
+        if self._prefers or demand.rules.is_moved_by_its_like:
+            return self.place_all((demand for _ in range(count)), within=within)
+        mark = self.checkpoint()
         placed: list[Placed] = []
         put = self._fill_best if self._fills else self._serve_best
+        allowed = self._allowed(demand, within)  # none of these pods keeps another one away
         while len(placed) < count:
-            more = put(demand, count - len(placed))
+            more = put(demand, count - len(placed), allowed)
             if not more:
-                self.table.rollback(mark)
+                self.rollback(mark)
                 return None
             placed.extend(more)
         return tuple(placed)
 
-    def _serve_best(self, demand: Demand, count: int) -> list[Placed]:
+    def _find(self, demand: Demand, allowed: BoolArray | None) -> Placed | None:
+        column = self.column(demand)
+        if not len(column.merit):
+            return None
+        merit = column.merit if allowed is None else np.where(allowed, column.merit, _UNFIT)
+        if self._prefers:
+            merit = self._with_preferences(demand, merit)
+        while True:
+            row = int(merit.argmax())
+            if merit[row] == _UNFIT:
+                return None
+            placed = self._pick(demand, column, row)
+            if placed is not None:
+                return placed
+            merit = self._struck(demand, column, merit, row)
+
+    def _with_preferences(self, demand: Demand, merit: FloatArray) -> FloatArray:
+        """The scores with those added that compare the rows that fit with each other."""
+        if self.pods is None or not has_preferences(self.pods, demand.rules):
+            return merit
+        rows = np.flatnonzero(merit > _UNFIT)
+        if not len(rows):
+            return merit
+        merit = merit.copy()  # it may be a column that is kept
+        candidates = Candidates(demand.rules, rows, self.pods)
+        for prefer in self._prefers:
+            merit[rows] += prefer(candidates)
+        return merit
+
+    def _serve_best(self, demand: Demand, count: int, allowed: BoolArray | None) -> list[Placed]:
         """Give one pod to each of the rows that are best; a row that got one is less liked than those that got none."""
         column = self.column(demand)
-        best = column.merit.max(initial=_UNFIT)
+        merit = column.merit if allowed is None else np.where(allowed, column.merit, _UNFIT)
+        best = merit.max(initial=_UNFIT)
         if best == _UNFIT:
             return []
         placed = []
-        for row in np.flatnonzero(column.merit == best)[:count].tolist():
-            cards = self._pick(demand, column, row)
-            self.table.charge(row, demand, cards)
-            placed.append(Placed(row, cards))
+        for row in np.flatnonzero(merit == best).tolist():
+            picked = self._pick(demand, column, row)
+            if picked is None:
+                self._struck(demand, column, merit, row)
+                continue
+            self.charge(row, demand, picked.held)
+            placed.append(picked)
+            if len(placed) == count:
+                break
         return placed
 
-    def _fill_best(self, demand: Demand, count: int) -> list[Placed]:
+    def _fill_best(self, demand: Demand, count: int, allowed: BoolArray | None) -> list[Placed]:
         """Put pods on the best row until it is full or all are placed."""
-        best = self.find(demand)
+        best = self._find(demand, allowed)
         if best is None:
             return []
+        if demand.ask is not None:
+            return self._fill_slices(demand, count, best)
         table, row = self.table, best.row
         room = min(count, int(room_in(demand, table.rows(np.array([row])))[0]))
         free = table.cards[row].copy()
@@ -166,25 +299,58 @@ class Placer:
                 free[card] -= demand.milli
             pods.append(cards)
             cards = tightest(demand, free)
-        table.charge(row, demand, *pods)
+        self.charge(row, demand, *pods)
         return [Placed(row, cards) for cards in pods]
 
-    def _has_room(self, demand: Demand, count: int) -> bool:
-        """A quick look at whether so many could fit at all, so that hopeless gangs cost no search."""
-        fit = self.fits(demand)
+    def _fill_slices(self, demand: Demand, count: int, best: Placed) -> list[Placed]:
+        """Put pods that ask for slices on one row, each after those before it."""
+        column = self.column(demand)
+        placed: list[Placed] = []
+        more: Placed | None = best
+        while more is not None and len(placed) < count:
+            self.charge(more.row, demand, more.held)
+            placed.append(more)
+            is_full = not fit_rows(demand, self.table.rows(np.array([best.row])))[0]
+            more = None if is_full else self._pick(demand, column, best.row)
+        return placed
+
+    def _struck(self, demand: Demand, column: Column, merit: FloatArray, row: int) -> FloatArray:
+        """The scores without a row whose cards do not suit the pod after all.
+
+        Where that is so for every pod like it, the column remembers it until the row changes.
+        """
+        if is_alike_for_all(self.table, row, demand):
+            column.merit[row] = _UNFIT
+        if merit is column.merit:
+            merit = merit.copy()
+        merit[row] = _UNFIT
+        return merit
+
+    def _has_room(self, demand: Demand, count: int, within: BoolArray | None) -> bool:
+        """A quick look at whether so many could fit at all, so that hopeless gangs cost no search.
+
+        Other pods are not asked: where pods are spread, each makes room for the next.
+        """
+        fit = self.column(demand).merit > _UNFIT
+        if within is not None:
+            fit &= within
         if count <= int(np.count_nonzero(fit)):
             return True
         index = np.flatnonzero(fit)
         return int(np.minimum(room_in(demand, self.table.rows(index)), count).sum()) >= count
 
-    def _pick(self, demand: Demand, column: Column, row: int) -> tuple[int, ...]:
+    def _pick(self, demand: Demand, column: Column, row: int) -> Placed | None:
+        """The cards that a pod gets on a row; `None` where it wants others than the row has."""
+        if demand.ask is not None:
+            chosen = choose(self.table, row, demand.ask, tag=tag_of(demand))
+            return Placed(row, slices=chosen) if isinstance(chosen, Slices) else None
         if demand.cards == 1 and column.card is not None:
             card = int(column.card[row])
             if card != _NO_CARD:
-                return (card,)
+                return Placed(row, (card,))
         cards = tightest(demand, self.table.cards[row])
         assert cards is not None, "a row that fits has the cards"
-        return cards
+        return Placed(row, cards)
 
 
 def fit_rows(demand: Demand, rows: NodeRows) -> BoolArray:
@@ -195,14 +361,18 @@ def fit_rows(demand: Demand, rows: NodeRows) -> BoolArray:
             fit[:] = False
             return fit
         fit &= rows.free(resource) >= amount
-    if demand.cards == 1:
-        fit &= rows.card_most >= demand.milli
-    elif demand.cards:
-        fit &= (rows.cards >= demand.milli).sum(axis=1) >= demand.cards
+    if demand.cards:
+        fit &= cards_fit(demand, rows)
     if demand.models:
-        wanted = np.array([name in demand.models for name in rows.model_names])
-        fit &= wanted[rows.model]
+        fit &= has_model(demand, rows)
     return fit
+
+
+def has_model(demand: Demand, rows: NodeRows) -> BoolArray:
+    """Which rows have cards of a model that the pod names."""
+    wanted = np.array([name in demand.models for name in rows.model_names])
+    answer: BoolArray = wanted[rows.model]
+    return answer
 
 
 def room_in(demand: Demand, rows: NodeRows) -> IntArray:
@@ -212,8 +382,7 @@ def room_in(demand: Demand, rows: NodeRows) -> IntArray:
         if amount:
             room = np.minimum(room, rows.free(resource) // amount)
     if demand.cards:
-        slots = (np.maximum(rows.cards, 0) // demand.milli).sum(axis=1)
-        room = np.minimum(room, slots // demand.cards)
+        room = np.minimum(room, cards_room(demand, rows))
     return np.maximum(room, 0)
 
 

@@ -12,10 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from muster.engine.slices_ask import CardAsk
+from muster.model.device import Device
+from muster.model.pod_rules import ANYWHERE, PodRules
 from muster.model.resources import CPU
+from muster.model.slices import Slices
 
 if TYPE_CHECKING:
     from muster.engine.node_table import NodeTable
+    from muster.engine.slices_table import CardColumns
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -27,15 +32,26 @@ AMOUNT_CAP = 2**62  # what a cell can hold: a node with more counts as having th
 # How pods use cards, as columns of the table's `kinds`: without any, a part of one, then so many whole ones.
 NO_CARD, SHARED = 0, 1
 
+OnCards = tuple[int, ...] | Slices  # what one pod holds of cards: cards by number, or slices of them
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableNode:
-    """A node as the table takes it in: its allocatable amounts and its cards, all of one model."""
+    """A node as the table takes it in: its allocatable amounts and its cards, all of one model.
+
+    Cards are counted, or known one by one as its node registers them. A row that once knew them one by one does not go
+    back to a mere count: what is held of them could not be told any more.
+    """
 
     name: str
     amounts: Mapping[str, int] = field(default_factory=dict)
     cards: int = 0
     model: str = ""
+    devices: tuple[Device, ...] = ()  # in the order of their index; empty: only their number is known
+
+    @property
+    def card_count(self) -> int:
+        return len(self.devices) or self.cards
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +62,8 @@ class Demand:
     cards: int = 0
     milli: int = 0  # of each of its cards
     models: tuple[str, ...] = ()  # the card models it may run on; none named: any
+    rules: PodRules = ANYWHERE  # what else it asks of its place
+    ask: CardAsk | None = None  # slices of cards; `cards` and `milli` are then what policies see of it
 
     def __post_init__(self) -> None:
         assert self.cards >= 0 and 0 <= self.milli <= WHOLE, f"{self.cards} cards of {self.milli} thousandths"
@@ -67,7 +85,8 @@ class Demand:
         """How it uses cards, as a column of `kinds`."""
         if not self.cards:
             return NO_CARD
-        return SHARED if self.is_shared else SHARED + self.cards
+        # Slices are parts of cards, however big: one card may give several of them to one pod.
+        return SHARED if self.is_shared or self.ask is not None else SHARED + self.cards
 
     def amount(self, resource: str) -> int:
         return next((amount for name, amount in self.amounts if name == resource), 0)
@@ -75,8 +94,21 @@ class Demand:
 
 def demand(amounts: Mapping[str, int], *, cards: int = 0, milli: int = WHOLE, models: tuple[str, ...] = ()) -> Demand:
     """The demand of a pod from its requests by resource; without cards the share is none."""
-    known = tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
-    return Demand(known, cards, milli if cards else 0, tuple(sorted(set(models))))
+    return Demand(_known(amounts), cards, milli if cards else 0, tuple(sorted(set(models))))
+
+
+def _known(amounts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
+
+
+def slice_demand(amounts: Mapping[str, int], ask: CardAsk, *, card_memory_mib: int = 0) -> Demand:
+    """The demand of a pod that asks for slices of cards.
+
+    Policies see which part of a card it takes, in whole per cents, so that they have few kinds of pods to tell apart:
+    an amount of memory counts as its part of a card of `card_memory_mib`, the usual size in the cluster, and as next to
+    nothing where that is not known. What fits where is decided by the amounts themselves.
+    """
+    return Demand(_known(amounts), ask.cards, ask.percent(card_memory_mib) * WHOLE // 100, ask=ask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +117,12 @@ class Placed:
 
     row: int
     cards: tuple[int, ...] = ()
+    slices: Slices | None = None  # of a pod that asks for slices
+
+    @property
+    def held(self) -> OnCards:
+        """What is charged and given back."""
+        return self.cards if self.slices is None else self.slices
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +177,20 @@ class NodeRows:
     def card_sum(self) -> IntArray:
         """Free thousandths of all cards."""
         return self._cells_of(self._table.card_sum)
+
+    @property
+    def slices(self) -> CardColumns:
+        """What is known of cards one by one, for all rows; `by_card` cuts its matrices to these rows."""
+        return self._table.slices
+
+    def by_card(self, matrix: IntArray) -> IntArray:
+        """The columns of a matrix of cards by rows that belong to these rows."""
+        return matrix[:, : len(self)] if self._index is None else matrix[:, self._index]
+
+    @property
+    def numbers(self) -> IntArray:
+        """Which rows of the table these are."""
+        return np.arange(len(self)) if self._index is None else self._index
 
     @property
     def pattern(self) -> IntArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -118,7 +118,8 @@ def propose(
         proposal = _propose_counts(cycle, entry, search, counts)
         return proposal if proposal.works else None
 
-    return largest_that_works(entry.workload.pod_sets, part) or whole
+    workload = entry.workload
+    return largest_that_works(workload.pod_sets, part, pods_least=workload.pods_least) or whole
 
 
 def _flavor_search(
@@ -140,8 +141,30 @@ def _flavor_search(
     )
 
 
+def _assign(cycle: Cycle, search: FlavorSearch, counts: Sequence[int] | None) -> Assignment:
+    """Flavors with quota and nodes; where the nodes of one have no room, those of the next may have."""
+    search.avoided.clear()
+    first = found = search.assign(counts)
+    while cycle.state.places.slots is not None and found.outcome is not Outcome.FIT:
+        crowded = {flavor: reason for flavor, reason in _crowded(found) if flavor not in search.avoided}
+        if not crowded:
+            break
+        search.avoided.update(crowded)
+        found = search.assign(counts)
+    # Where all are crowded, somebody may leave for the first choice; if nobody could, the last look names them all.
+    return first if first.outcome is Outcome.PREEMPT and found.outcome is not Outcome.FIT else found
+
+
+def _crowded(assignment: Assignment) -> Iterator[tuple[str, Reason]]:
+    """The flavors with quota whose nodes have no room for a pod set."""
+    for choice in assignment.pod_sets:
+        for reason in choice.reasons:
+            if reason.code is Code.NO_NODES:
+                yield from ((cell.flavor, reason) for cell in choice.flavors.values())
+
+
 def _propose_counts(cycle: Cycle, entry: Entry, search: FlavorSearch, counts: Sequence[int] | None) -> Proposal:
-    assignment = search.assign(counts)
+    assignment = _assign(cycle, search, counts)
     victims: list[Victim] = []
     if assignment.outcome is Outcome.PREEMPT:
         victims = cycle.victims_for(entry.workload, search.queue, assignment)
@@ -190,6 +213,7 @@ def _kept(given: PodSetAdmission) -> PodSetChoice:
         attempts=(),
         reasons=(),
         place=given.place,
+        slots=given.slots,
     )
 
 

@@ -10,14 +10,20 @@ from muster.model.workload import PodSet
 Found = TypeVar("Found")
 
 
-def largest_that_works(pod_sets: Sequence[PodSet], attempt: Callable[[Sequence[int]], Found | None]) -> Found | None:
-    """Search by halves for the smallest reduction that works; all pod sets shrink in proportion to what they can."""
+def largest_that_works(
+    pod_sets: Sequence[PodSet], attempt: Callable[[Sequence[int]], Found | None], *, pods_least: int = 0
+) -> Found | None:
+    """Search by halves for the smallest reduction that works; all pod sets shrink in proportion to what they can.
+
+    No fewer than `pods_least` pods of all sets together are tried.
+    """
     deltas = [pod_set.count - pod_set.count_least for pod_set in pod_sets]
     total = sum(deltas)
     if total == 0:
         return None
     best: tuple[int, Found] | None = None
-    low, high = 0, total + 1
+    most = min(total, sum(pod_set.count for pod_set in pod_sets) - pods_least)
+    low, high = 0, most + 1
     while low < high:
         middle = (low + high) // 2
         counts = [pod_set.count - delta * middle // total for pod_set, delta in zip(pod_sets, deltas, strict=True)]

@@ -1,17 +1,22 @@
 """Placing: after the flavors, where the pods of a workload go; what finds no place may need others to leave.
 
-A pod set is placed when its flavor has a topology. While its quota fits, a missing place turns into the question who
+A pod set is placed by domains when its flavor has a topology, and node by node where Muster decides on nodes; where
+both are so, the nodes are those of the domains. While its quota fits, a missing place turns into the question who
 could leave for it; if it has no place even with everybody gone, it cannot start at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from muster.engine.assignment import WORST, Assignment, Attempt, Mode, Outcome, PodSetChoice
+from muster.engine.holders import part_of
+from muster.engine.places import Places, Use
+from muster.engine.slot_asks import SlotAsk, SlotRefusal, SlotUse
 from muster.engine.topology import PlacedUse, Topologies
 from muster.engine.tree import QuotaNode
+from muster.engine.victims import CODES, Candidate, Victim
 from muster.model.flavor import Flavor
 from muster.model.reason import Code, Reason, because
 from muster.model.topology import (
@@ -20,7 +25,7 @@ from muster.model.topology import (
     PlacementRefusal,
     TopologyAssignment,
 )
-from muster.model.workload import PodSet, Workload
+from muster.model.workload import PodSet, Slot, Workload
 
 Asks = dict[str, list[PlacementAsk]]
 
@@ -32,61 +37,72 @@ class Placing:
     workload: Workload
     queue: QuotaNode
     flavors: Mapping[str, Flavor]
-    topologies: Topologies
+    places: Places
 
     def placed(self, assignment: Assignment) -> Assignment:
         """The assignment with its places, or with the pod sets marked for which none was found."""
         if assignment.outcome is Outcome.NO_FIT:
             return assignment
-        assignment = self._marked(assignment)
-        asks = self.asks(assignment)
-        if not asks or assignment.outcome is Outcome.NO_FIT:
-            return assignment
-        if assignment.outcome is Outcome.FIT:
-            assignment = self._with_places(assignment, self.topologies.find(asks), if_refused=Mode.PREEMPT)
-        if assignment.outcome is Outcome.PREEMPT and not self.workload.unhealthy_nodes:
-            found = self.topologies.find(asks, is_empty=True)
-            return self._with_places(assignment, found, if_refused=Mode.NO_FIT, if_placed=Mode.PREEMPT)
-        return assignment
+        topologies = self.places.topologies
+        if topologies is not None:
+            assignment = self._in_domains(topologies, assignment)
+        return self._on_nodes(assignment) if self.places.slots is not None else assignment
 
     def asks(self, assignment: Assignment) -> Asks:
         """What each flavor's topology is asked for."""
-        pod_sets = {pod_set.name: pod_set for pod_set in self.workload.pod_sets}
         asks: Asks = {}
+        if self.places.topologies is None:
+            return asks
         for choice in assignment.pod_sets:
             flavor = self._topology_flavor(choice)
             if flavor and not choice.is_delayed and choice.count > 0:
-                asks.setdefault(flavor, []).append(_ask(pod_sets[choice.name], choice.count))
+                asks.setdefault(flavor, []).append(_ask(self._pod_set(choice), choice.count))
         return asks
 
-    def uses(self, assignment: Assignment) -> list[PlacedUse]:
+    def uses(self, assignment: Assignment) -> list[Use]:
         """What the places of an assignment take of the nodes."""
-        shapes = {pod_set.name: pod_set.shape for pod_set in self.workload.pod_sets}
-        return [
-            PlacedUse(self._topology_flavor(choice), choice.place, shapes[choice.name].requests)
-            for choice in assignment.pod_sets
-            if choice.place is not None
-        ]
+        uses: list[Use] = []
+        for choice in assignment.pod_sets:
+            if choice.place is not None:
+                requests = self._pod_set(choice).shape.requests
+                uses.append(PlacedUse(self._topology_flavor(choice), choice.place, requests))
+            if choice.slots:
+                uses.append(SlotUse(self._slot_ask(choice).demand, choice.slots))
+        return uses
 
     def has_place(self, assignment: Assignment) -> bool:
         """Whether all pods find a place as things stand."""
-        asks = self.asks(assignment)
-        if not asks:
+        found = self._found_domains(assignment)
+        if any(isinstance(place, PlacementRefusal) for place in found.values()):
+            return False
+        if self.places.slots is None:
             return True
-        found = self.topologies.find(asks)
-        return not any(isinstance(place, PlacementRefusal) for place in found.values())
+        asks = self._slot_asks(self._keeping_modes(assignment, found) if found else assignment)
+        return not isinstance(self.places.slots.find(self.workload, asks), SlotRefusal)
 
     def relocated(self, assignment: Assignment, *, is_empty: bool) -> Assignment:
         """The same flavors with the places that are free now, or would be if nobody else was there."""
-        asks = self.asks(assignment)
-        return self._keeping_modes(assignment, self.topologies.find(asks, is_empty=is_empty)) if asks else assignment
+        found = self._found_domains(assignment, is_empty=is_empty)
+        if found:
+            assignment = self._keeping_modes(assignment, found)
+        if self.places.slots is None:
+            return assignment
+        # Single nodes are not held for one that nobody leaves for: others may be done long before it could start.
+        slots = None if is_empty else self.places.slots.find(self.workload, self._slot_asks(assignment))
+        return _with_slots(assignment, slots if isinstance(slots, dict) else {})
 
     def replaced(self, assignment: Assignment, host: str) -> Assignment:
         """The places of a workload that lost a host: only the pods of that host move."""
         assert self.workload.admission is not None, "only what holds quota has places to lose"
         current = {given.name: given.place for given in self.workload.admission.pod_sets if given.place is not None}
-        found = self.topologies.replace(self.asks(assignment), current, host)
-        return self._with_places(assignment, found, if_refused=Mode.NO_FIT)
+        if self.places.topologies is not None and current:
+            found = self.places.topologies.replace(self.asks(assignment), current, host)
+            assignment = self._with_places(assignment, found, if_refused=Mode.NO_FIT)
+        if self.places.slots is None or assignment.outcome is Outcome.NO_FIT:
+            return assignment
+        asks = [ask for ask in self._slot_asks(assignment) if ask.kept]
+        moved = self.places.slots.find(self.workload, [ask.without(host) for ask in asks])
+        return self._settle_slots(assignment, moved, {ask.name: ask.without(host).kept for ask in asks})
 
     def settled(self, assignment: Assignment) -> Assignment:
         """Places for the pod sets that have none yet."""
@@ -96,14 +112,115 @@ class Placing:
             waiting = [ask for ask in asked if ask.name not in has_one]
             if waiting:
                 asks[flavor] = waiting
-        return self._with_places(assignment, self.topologies.find(asks), if_refused=Mode.NO_FIT) if asks else assignment
+        if asks and self.places.topologies is not None:
+            found = self.places.topologies.find(asks)
+            assignment = self._with_places(assignment, found, if_refused=Mode.NO_FIT)
+        if self.places.slots is None or assignment.outcome is Outcome.NO_FIT:
+            return assignment
+        waiting_slots = [ask for ask in self._slot_asks(assignment) if not ask.kept]
+        return self._settle_slots(assignment, self.places.slots.find(self.workload, waiting_slots), {})
+
+    # Domains ---------------------------------------------------------------------------------------------------------
+
+    def _in_domains(self, topologies: Topologies, assignment: Assignment) -> Assignment:
+        assignment = self._marked(assignment)
+        asks = self.asks(assignment)
+        if not asks or assignment.outcome is Outcome.NO_FIT:
+            return assignment
+        if assignment.outcome is Outcome.FIT:
+            assignment = self._with_places(assignment, topologies.find(asks), if_refused=Mode.PREEMPT)
+        if assignment.outcome is Outcome.PREEMPT and not self.workload.unhealthy_nodes:
+            found = topologies.find(asks, is_empty=True)
+            return self._with_places(assignment, found, if_refused=Mode.NO_FIT, if_placed=Mode.PREEMPT)
+        return assignment
+
+    def _found_domains(self, assignment: Assignment, *, is_empty: bool = False) -> dict[str, Placement]:
+        asks = self.asks(assignment)
+        if not asks or self.places.topologies is None:
+            return {}
+        return self.places.topologies.find(asks, is_empty=is_empty)
+
+    # Nodes -----------------------------------------------------------------------------------------------------------
+
+    def _on_nodes(self, assignment: Assignment) -> Assignment:
+        """The assignment with a node for every pod; without one, others must leave, or it can never start."""
+        slots = self.places.slots
+        assert slots is not None, "only asked where Muster decides on nodes"
+        asks = self._slot_asks(assignment)
+        if not asks or assignment.outcome is Outcome.NO_FIT:
+            return assignment
+        if assignment.outcome is Outcome.FIT:
+            found = slots.find(self.workload, asks)
+            if not isinstance(found, SlotRefusal):
+                return _with_slots(assignment, found)
+            return self._without_slots(assignment, found, Mode.NO_FIT if found.is_final else Mode.PREEMPT)
+        never = slots.never_fits(self.workload, asks)
+        return self._without_slots(assignment, never, Mode.NO_FIT) if never is not None else assignment
+
+    def _slot_asks(self, assignment: Assignment) -> list[SlotAsk]:
+        return [self._slot_ask(c) for c in assignment.pod_sets if not c.is_delayed and c.count > 0]
+
+    def _slot_ask(self, choice: PodSetChoice) -> SlotAsk:
+        assert self.places.slots is not None, "only asked where Muster decides on nodes"
+        pod_set = self._pod_set(choice)
+        flavors = {resource: cell.flavor for resource, cell in choice.flavors.items()}
+        return SlotAsk(
+            name=choice.name,
+            demand=self.places.slots.demand_of(self.workload, pod_set, flavors),
+            count=choice.count,
+            place=choice.place,
+            request=pod_set.topology if choice.place is None else None,
+            kept=choice.slots,
+        )
+
+    def _settle_slots(
+        self,
+        assignment: Assignment,
+        found: Mapping[str, tuple[Slot, ...]] | SlotRefusal,
+        kept: Mapping[str, tuple[Slot, ...]],
+    ) -> Assignment:
+        if isinstance(found, SlotRefusal):
+            return self._without_slots(assignment, found, Mode.NO_FIT)
+        return _with_slots(assignment, {name: (*kept.get(name, ()), *slots) for name, slots in found.items()})
+
+    def _without_slots(self, assignment: Assignment, why: SlotRefusal, mode: Mode) -> Assignment:
+        """Mark the pod sets that the refusal is about."""
+        pod_sets = tuple(
+            _refused(
+                choice, because(Code.NO_NODES, pod_set=choice.name, flavor=_flavors(choice), problem=why.text), mode
+            )
+            if why.pod_set in ("", choice.name)
+            else choice
+            for choice in assignment.pod_sets
+        )
+        return replace(assignment, pod_sets=pod_sets)
+
+    def _pod_set(self, choice: PodSetChoice) -> PodSet:
+        return next(pod_set for pod_set in self.workload.pod_sets if pod_set.name == choice.name)
+
+    def slot_victims(self, assignment: Assignment, candidates: Sequence[Candidate]) -> list[Victim] | None:
+        """Those of the candidates that have to leave slots; `None` where not even all of them would do."""
+        slots = self.places.slots
+        by_key = {candidate.holder.workload.key: candidate for candidate in candidates}
+        if slots is None or not by_key:
+            return None
+        found = slots.find_victims(self.workload, self._slot_asks(assignment), by_key.keys())
+        if found is None:
+            return None
+        victims = [Victim(by_key[key].holder, CODES[by_key[key].claim]) for key in found.workloads]
+        for key, left in found.shrunk.items():
+            holder = by_key[key].holder
+            victims.append(Victim(holder, CODES[by_key[key].claim], left, part_of(holder, left, slots)))
+        return victims
+
+    # Marking ---------------------------------------------------------------------------------------------------------
 
     def _marked(self, assignment: Assignment) -> Assignment:
         """Mark pod sets whose place waits for a check, and those that ask for a topology and got none or several."""
         return replace(assignment, pod_sets=tuple(self._mark(choice) for choice in assignment.pod_sets))
 
     def _mark(self, choice: PodSetChoice) -> PodSetChoice:
-        pod_set = next(p for p in self.workload.pod_sets if p.name == choice.name)
+        pod_set = self._pod_set(choice)
         names = sorted(set(self._topology_flavors(choice)))
         does_ask = pod_set.topology is not None and pod_set.topology.is_asked
         if len(names) > 1 or (not names and does_ask and choice.count > 0):
@@ -143,7 +260,9 @@ class Placing:
         for choice in assignment.pod_sets:
             place = found.get(choice.name)
             if isinstance(place, PlacementRefusal):
-                pod_sets.append(_refused(choice, self._topology_flavor(choice), place, if_refused))
+                flavor, problem = self._topology_flavor(choice), refusal_text(place)
+                reason = because(Code.NO_PLACE, pod_set=choice.name, flavor=flavor, problem=problem)
+                pod_sets.append(_refused(choice, reason, if_refused))
             elif place is not None:
                 pod_sets.append(_moved(replace(choice, place=place), if_placed))
             else:
@@ -168,23 +287,30 @@ def _moved(choice: PodSetChoice, mode: Mode | None) -> PodSetChoice:
     return replace(choice, flavors=flavors, reasons=reasons)
 
 
-def _refused(choice: PodSetChoice, flavor: str, why: PlacementRefusal, mode: Mode) -> PodSetChoice:
+def _with_slots(assignment: Assignment, slots: Mapping[str, tuple[Slot, ...]]) -> Assignment:
+    pod_sets = tuple(replace(choice, slots=slots.get(choice.name, choice.slots)) for choice in assignment.pod_sets)
+    return replace(assignment, pod_sets=pod_sets)
+
+
+def _flavors(choice: PodSetChoice) -> str:
+    return ", ".join(sorted({cell.flavor for cell in choice.flavors.values()}))
+
+
+def _refused(choice: PodSetChoice, reason: Reason, mode: Mode) -> PodSetChoice:
     """The pod set without a place: somebody would have to leave, or it can never be there."""
-    reason = because(Code.NO_PLACE, pod_set=choice.name, flavor=flavor, problem=refusal_text(why))
     flavors = {resource: cell._replace(mode=mode) for resource, cell in choice.flavors.items()}
-    refusal = Code.TOPOLOGY_PLACEMENT_FAILED if mode is Mode.NO_FIT else choice.refusal
-    attempts = choice.attempts
+    code, attempts = choice.refusal, choice.attempts
     if mode is Mode.NO_FIT:
-        attempts = tuple(_without_place(attempt, flavor, reason) for attempt in attempts)
-    return replace(
-        choice, flavors=flavors, reasons=(*choice.reasons, reason), refusal=refusal, attempts=attempts, place=None
-    )
+        code = Code.WAITING_FOR_NODES if reason.code is Code.NO_NODES else Code.TOPOLOGY_PLACEMENT_FAILED
+        attempts = tuple(_without_place(attempt, reason, code) for attempt in attempts)
+    reasons = (*choice.reasons, reason)
+    return replace(choice, flavors=flavors, reasons=reasons, refusal=code, attempts=attempts, place=None, slots=())
 
 
-def _without_place(attempt: Attempt, flavor: str, reason: Reason) -> Attempt:
-    if attempt.flavor != flavor or attempt.standing.mode is Mode.NO_FIT:
+def _without_place(attempt: Attempt, reason: Reason, code: Code) -> Attempt:
+    if attempt.flavor != reason.value("flavor") or attempt.standing.mode is Mode.NO_FIT:
         return attempt
-    return Attempt(flavor, WORST, Code.TOPOLOGY_PLACEMENT_FAILED, (*attempt.reasons, reason))
+    return Attempt(attempt.flavor, WORST, code, (*attempt.reasons, reason))
 
 
 def refusal_text(why: PlacementRefusal) -> str:

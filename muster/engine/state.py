@@ -8,23 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from muster.engine.deadlines import GangDeadlines
 from muster.engine.flavors import SearchCache
 from muster.engine.holders import Holder, Holders, holder_of
 from muster.engine.ledger import Ledger
 from muster.engine.lines import WAITS_FOR_VICTIMS, Line
+from muster.engine.places import Places
 from muster.engine.second_pass import SecondPass
+from muster.engine.slot_asks import SlotUse
 from muster.engine.topology import Topologies
 from muster.engine.tree import QuotaNode, QuotaTree
 from muster.engine.usage_history import UsageHistory, in_base_units
 from muster.engine.waiting import WaitingRoom
 from muster.model.flavor import Flavor
-from muster.model.plan import Amend, Evict, Finish, Plan, Requeue, Reserve, Retry, ScanProgress
+from muster.model.plan import Amend, Evict, Finish, Plan, Requeue, Reserve, Retry, ScanProgress, Shrink
 from muster.model.queue import Stop
 from muster.model.settings import Settings
 from muster.model.snapshot import Snapshot
 from muster.model.topology import BoundPod, Node
 from muster.model.workload import Workload
+
+if TYPE_CHECKING:
+    from muster.engine.slots import NodeSlots
 
 Identity = tuple[str, str, str]
 
@@ -41,7 +48,7 @@ def _rank(workload: Workload) -> tuple[int, float, str, str]:
 class EngineState:
     """Everything that the engine remembers."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, slots: NodeSlots | None = None) -> None:
         self.settings: Settings = snapshot.settings
         self.flavors: Mapping[str, Flavor] = snapshot.flavors
         self.namespaces: Mapping[str, Mapping[str, str]] = snapshot.namespaces
@@ -49,9 +56,10 @@ class EngineState:
         self.cycle = 0
         self.tree = QuotaTree(snapshot.queues.values())
         self._roots = [node for node in self.tree.nodes.values() if node.parent is None]
-        self.topologies = self._new_topologies(snapshot)
-        self.ledger = Ledger(self.topologies)
+        self.places = self._new_places(snapshot, slots)
+        self.ledger = Ledger(self.places)
         self.second_pass = SecondPass()
+        self.deadlines = GangDeadlines(self.settings.gang_deadline_s)
         self.holders = Holders()
         self.workloads: dict[str, Workload] = {}
         self.history: UsageHistory | None = None
@@ -66,6 +74,7 @@ class EngineState:
         self.resumes_at = ""  # the queue at which the last cycle was cut short
         self.preempted_last: dict[str, float] = {}  # by queue: when it last preempted
         self._preempted_by: dict[str, dict[Identity, int]] = {}  # by victim: how often by whom
+        self._growing: dict[str, int] = {}  # elastic workloads that want more pods, and when that was last tried
         self._node_changes = 0
         self._in_use: dict[str, dict[str, int]] = {}  # by submit queue, while its history is kept
         self._stopped_submits = frozenset(
@@ -109,26 +118,26 @@ class EngineState:
         self.second_pass.forget(key)
         self.progress.pop(key, None)
         self.preemptors.discard(key)
+        self.deadlines.end_wait(key)
 
     def put_node(self, node: Node) -> None:
         """Learn of a node, new or changed: there may be room now."""
-        if self.topologies is not None:
-            self.topologies.put_node(node)
+        if self.places.is_any:
+            self.places.put_node(node)
             self._flush_nodes()
 
     def drop_node(self, name: str) -> None:
-        if self.topologies is not None:
-            self.topologies.drop_node(name)
+        self.places.drop_node(name)
 
     def put_pod(self, pod: BoundPod) -> None:
         """Learn of a pod that no admission accounts for."""
-        if self.topologies is not None:
-            self.topologies.put_pod(pod)
+        if self.places.is_any:
+            self.places.put_pod(pod)
             self._flush_nodes()  # it may have come in place of a larger one
 
     def drop_pod(self, key: str) -> None:
-        if self.topologies is not None:
-            self.topologies.drop_pod(key)
+        if self.places.is_any:
+            self.places.drop_pod(key)
             self._flush_nodes()
 
     def flush(self, queue: str) -> None:
@@ -165,6 +174,7 @@ class EngineState:
         self.now = now
         self.cycle += 1
         self._sample_usage()
+        self.deadlines.advance(now, self._is_stuck)
         self.room.call_due(now)
 
     def heads(self) -> Iterator[tuple[QuotaNode, Workload]]:
@@ -196,6 +206,8 @@ class EngineState:
                 self._apply_reserve(decision)
             elif isinstance(decision, Evict):
                 self._apply_evict(decision)
+            elif isinstance(decision, Shrink):
+                self._apply_shrink(decision)
             elif isinstance(decision, Finish):
                 self.take(self.workloads[decision.workload].changed(is_finished=True))
             elif isinstance(decision, Requeue):
@@ -204,10 +216,13 @@ class EngineState:
                 self._apply_amend(decision)
             elif isinstance(decision, Retry):
                 self.second_pass.retry(decision.workload, self.now)
+        for key in self._growing:
+            self._growing[key] = self._growth_version(key)
 
     def _apply_reserve(self, decision: Reserve) -> None:
         self.progress.pop(decision.workload, None)
         self.preemptors.discard(decision.workload)
+        self.deadlines.end_wait(decision.workload)
         workload = self.workloads[decision.workload].changed(
             admission=decision.admission,
             is_admitted=decision.is_admitted,
@@ -237,12 +252,40 @@ class EngineState:
         self.second_pass.note(leaving, self.now)
         self.workloads[decision.workload] = leaving
         self.holders.replace(replace(holder, workload=leaving))
+        self._hold_slots(self.holders.get(decision.workload))
         self.preempted_last[decision.queue] = self.now
         contender = self.workloads.get(decision.in_favour_of)
         if contender is not None:
             counts = self._preempted_by.setdefault(decision.workload, {})
             by = _identity(contender)
             counts[by] = counts.get(by, 0) + 1
+
+    def _apply_shrink(self, decision: Shrink) -> None:
+        holder = self.holders.get(decision.workload)
+        assert holder is not None, f"{decision.workload} is told to shrink and holds nothing"
+        leaving = tuple(slot for slots in decision.slots.values() for slot in slots)
+        shrinking = holder.workload.changed(leaving_slots=(*holder.workload.leaving_slots, *leaving))
+        self.workloads[decision.workload] = shrinking
+        self.holders.replace(replace(holder, workload=shrinking))
+        self._hold_slots(self.holders.get(decision.workload))
+        self._growing.pop(decision.workload, None)
+        self.preempted_last[decision.queue] = self.now
+
+    def _note_growth(self, workload: Workload) -> None:
+        """Remember who runs with fewer pods than it wants and may get more."""
+        if workload.is_elastic and workload.is_admitted and not workload.leaving_slots and not workload.is_evicted:
+            wanted = sum(pod_set.count_left for pod_set in workload.pod_sets)
+            if workload.slot_count and workload.slot_count < wanted:
+                self._growing[workload.key] = -1
+
+    def growing(self) -> list[str]:
+        """Those who run with fewer pods than they want, the most important first; only where something changed."""
+        keys = [key for key, tried in self._growing.items() if tried != self._growth_version(key)]
+        return sorted(keys, key=lambda key: _rank(self.workloads[key]))
+
+    def _growth_version(self, key: str) -> int:
+        holder = self.holders.get(key)
+        return self.version_of(holder.queue) if holder is not None else 0
 
     def _apply_requeue(self, decision: Requeue) -> None:
         key = decision.workload
@@ -252,8 +295,10 @@ class EngineState:
             self.progress.pop(key, None)
         if decision.why in WAITS_FOR_VICTIMS:
             self.preemptors.add(key)
+            self.deadlines.wait(key, self.now)
         elif key in self.preemptors:
             self.preemptors.discard(key)
+            self.deadlines.end_wait(key)
             self.flush(decision.queue)  # it holds nobody back any more
         self.room.put_back(decision, self.cycle, self.now, parks_alike=self.settings.parks_alike)
 
@@ -336,20 +381,20 @@ class EngineState:
             workload,
             node,
             releases_finished_pods=self.settings.releases_finished_pods,
-            topology_flavors=self.topologies.trees if self.topologies is not None else None,
+            places=self.places,
         )
 
-    def _new_topologies(self, snapshot: Snapshot) -> Topologies | None:
-        """The places of the flavors that have topologies; none where none has, so that nobody pays for them."""
+    def _new_places(self, snapshot: Snapshot, slots: NodeSlots | None) -> Places:
+        """The places of the flavors that have topologies, and of nodes where Muster decides on those."""
         flavors = [flavor for flavor in snapshot.flavors.values() if flavor.topology_levels]
-        if not flavors or not self.settings.topology:
-            return None
-        topologies = Topologies(flavors, self.settings.topology_rules)
-        for name in sorted(snapshot.nodes):
-            topologies.put_node(snapshot.nodes[name])
-        for key in sorted(snapshot.bound_pods):
-            topologies.put_pod(snapshot.bound_pods[key])
-        return topologies
+        has_topologies = bool(flavors) and self.settings.topology
+        places = Places(Topologies(flavors, self.settings.topology_rules) if has_topologies else None, slots)
+        if places.is_any:
+            for name in sorted(snapshot.nodes):
+                places.put_node(snapshot.nodes[name])
+            for key in sorted(snapshot.bound_pods):
+                places.put_pod(snapshot.bound_pods[key])
+        return places
 
     def _note_change(self, queue: QuotaNode) -> None:
         root = queue.root.name
@@ -365,11 +410,34 @@ class EngineState:
         self.ledger.charge(holder.queue, holder.usage)
         self.ledger.charge_places(holder.places)
         self.ledger.commit()
+        if self._hold_slots(holder):
+            self.deadlines.start(holder.workload.key, self.now)
+        self._note_growth(holder.workload)
         self._note_change(holder.queue)
+
+    def _hold_slots(self, holder: Holder | None) -> bool:
+        """Let the slots know who holds them; whether it holds any."""
+        if holder is None or self.places.slots is None or not holder.workload.slot_count:
+            return False
+        self.places.slots.hold(holder.workload, [use for use in holder.places if isinstance(use, SlotUse)])
+        return True
+
+    def _is_stuck(self, key: str, since: float) -> bool:
+        """Whether a workload has not filled the slots that it got then."""
+        holder = self.holders.get(key)
+        if holder is None or holder.workload.is_ready or holder.workload.is_evicted:
+            return False
+        reserved_at = holder.workload.reserved_at
+        is_newer = reserved_at is not None and reserved_at > since
+        return not is_newer and holder.workload.pods_bound < holder.workload.slot_count
 
     def _give_back(self, holder: Holder) -> None:
         """Release a workload's quota, once; those parked in the tree may be tried again."""
         self.holders.remove(holder.workload.key)
+        self.deadlines.stop(holder.workload.key)
+        self._growing.pop(holder.workload.key, None)
+        if self.places.slots is not None and holder.workload.slot_count:
+            self.places.slots.give_back(holder.workload.key)
         self._count_use(holder, -1)
         self.ledger.release(holder.queue, holder.usage)
         self.ledger.release_places(holder.places)

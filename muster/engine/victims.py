@@ -20,7 +20,7 @@ from muster.model.queue import PreemptionPolicy
 from muster.model.reason import Code
 from muster.model.resources import Amounts, FlavorResource
 from muster.model.settings import PreemptionGuards, Settings
-from muster.model.workload import Workload
+from muster.model.workload import Slot, Workload
 
 
 class Claim(Enum):
@@ -51,10 +51,17 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A workload that has to leave, and why."""
+    """A workload that has to leave, whole or in part, and why."""
 
     holder: Holder
     code: Code
+    slots: Mapping[str, tuple[Slot, ...]] | None = None  # by pod set, those to be left; None: it leaves whole
+    part: Holder | None = None  # what it gives back where it stays with the rest
+
+    @property
+    def leaver(self) -> Holder:
+        """What is given back."""
+        return self.part if self.part is not None else self.holder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +132,7 @@ class VictimSearch:
 
     def find(self, preemptor: Preemptor) -> list[Victim]:
         """The victims that let the preemptor start, or none."""
-        candidates = self._candidates(preemptor)
+        candidates = self.candidates(preemptor)
         for may_borrow in _attempts(preemptor, candidates):
             mark = self.ledger.checkpoint()
             taken = self._take_until_fits(preemptor, candidates, may_borrow=may_borrow)
@@ -143,7 +150,7 @@ class VictimSearch:
         used = self.history.used_by(holder.workload.submit_queue) if takes_turns and self.history is not None else 0.0
         return candidate_order(holder, queue.name, self.now, used)
 
-    def _candidates(self, preemptor: Preemptor) -> list[Candidate]:
+    def candidates(self, preemptor: Preemptor) -> list[Candidate]:
         """Everybody who may be taken, in the order of taking."""
         by_reclaim, by_priority = self._others(preemptor)
         lists = (by_reclaim, by_priority, self._own(preemptor))

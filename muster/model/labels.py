@@ -216,7 +216,12 @@ def read_required_terms(pod_spec: Fields) -> NodeTerms | None:
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     if not affinity.has(required):
         return None
-    return tuple(_read_term(term) for term in affinity.child(required).children("nodeSelectorTerms"))
+    return read_node_terms(affinity.child(required))
+
+
+def read_node_terms(selector: Fields) -> NodeTerms:
+    """A node selector: one of its terms is enough."""
+    return tuple(_read_term(term) for term in selector.children("nodeSelectorTerms"))
 
 
 def read_preferred_terms(pod_spec: Fields) -> tuple[PreferredTerm, ...]:

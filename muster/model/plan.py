@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from muster.model.reason import Reason, Verdict
-from muster.model.workload import Admission
+from muster.model.workload import Admission, Slot
 
 
 class Return(Enum):
@@ -80,6 +80,17 @@ class Evict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shrink:
+    """Tell some pods of a running workload to go; the rest goes on."""
+
+    workload: str
+    queue: str
+    in_favour_of: str
+    slots: Mapping[str, tuple[Slot, ...]]  # by pod set, those to be left
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
     """End a workload whose work another one took over."""
 
@@ -108,7 +119,7 @@ class Hold:
     waiting_for: tuple[str, ...]
 
 
-Decision = Reserve | Amend | Retry | Evict | Finish | Requeue | Hold
+Decision = Reserve | Amend | Retry | Evict | Shrink | Finish | Requeue | Hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum
+from enum import Enum
 
 from muster.model.labels import Selector
 from muster.model.resources import UNLIMITED, FlavorResource
@@ -104,6 +104,7 @@ class Queue:
     generation: int = 0
     is_usage_ordered: bool = False  # its submit queues take turns by what they have used
     last_acceptable_flavor: str = ""  # variants do not move to flavors behind this one
+    ignores_undeclared: bool = False  # a resource that no group covers is neither checked nor counted
 
     def group_of(self, resource: str) -> ResourceGroup | None:
         """The group that covers a resource."""
@@ -123,12 +124,3 @@ class SubmitQueue:
     stop: Stop = Stop.NONE
     consumed: Mapping[str, float] = field(default_factory=dict)  # its past use by resource, faded
     consumed_at: float | None = None  # as of then
-
-
-class Depth(IntEnum):
-    """How far a decision is refined: which flavor pays, which domain, which node, which share of a card."""
-
-    QUOTA = 1
-    DOMAIN = 2
-    NODE = 3
-    DEVICE = 4

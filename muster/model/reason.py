@@ -41,6 +41,8 @@ class Code(Enum):
     HELD_BACK = "HeldBack"
     WAITING_TO_REQUEUE = "WaitingToRequeue"
     BETTER_VARIANT_RUNS = "BetterVariantRuns"
+    GAVE_UP_WAITING = "GaveUpWaiting"
+    WAITING_FOR_NODES = "WaitingForNodes"
 
     # Why one flavor was passed over.
     FLAVOR_MISSING = "FlavorMissing"
@@ -56,6 +58,7 @@ class Code(Enum):
     NOBODY_TO_PREEMPT = "NobodyToPreempt"
     NO_PLACE = "NoPlace"
     NO_TOPOLOGY_FLAVOR = "NoTopologyFlavor"
+    NO_NODES = "NoNodes"
 
     # What is wrong with a workload itself.
     REQUEST_ABOVE_LIMIT = "RequestAboveLimit"
@@ -63,6 +66,7 @@ class Code(Enum):
 
     # Why a workload was admitted, evicted or finished.
     QUOTA_RESERVED = "QuotaReserved"
+    PLACED = "Placed"
     PREEMPTED_IN_QUEUE = "InClusterQueue"
     RECLAIMED = "InCohortReclamation"
     RECLAIMED_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
@@ -70,6 +74,8 @@ class Code(Enum):
     FLAVOR_MIGRATION = "FlavorMigration"
     SLICE_REPLACED = "WorkloadSliceReplaced"
     NODE_FAILURES = "NodeFailures"
+    GANG_DEADLINE = "GangDeadline"
+    SHRUNK = "Shrunk"
 
 
 TEMPLATES: Mapping[Code, str] = {
@@ -96,6 +102,8 @@ TEMPLATES: Mapping[Code, str] = {
     Code.CYCLE_CUT_SHORT: "the cycle ran out of its {steps} steps before its turn; it is tried again",
     Code.WAITING_TO_REQUEUE: "it was evicted and has not been let into the queue again",
     Code.HELD_BACK: "{contender} has preempted it {count} times and runs: it waits until that one leaves or changes",
+    Code.GAVE_UP_WAITING: "{victims} did not leave for it within {seconds} s; it is tried again later",
+    Code.WAITING_FOR_NODES: "its pods do not all fit on nodes",
     Code.BETTER_VARIANT_RUNS: "{variant} runs the same work in a better flavor",
     Code.FLAVOR_MISSING: "flavor {flavor} does not exist",
     Code.FLAVOR_NOT_ALLOWED: "flavor {flavor} is not among the flavors that the workload allows",
@@ -109,9 +117,11 @@ TEMPLATES: Mapping[Code, str] = {
     Code.SHORT_OF_QUOTA: "{asked} of {resource} asked for, {free} free in {flavor}, {short} short",
     Code.NOBODY_TO_PREEMPT: "nobody may be preempted for {resource} in {flavor}",
     Code.NO_PLACE: "pod set {pod_set} finds no place in {flavor}: {problem}",
+    Code.NO_NODES: "pod set {pod_set} finds no nodes in {flavor}: {problem}",
     Code.NO_TOPOLOGY_FLAVOR: "pod set {pod_set} asks for a topology and got {problem}",
     Code.REQUEST_ABOVE_LIMIT: "{path} requests more than its limit of {resources}",
     Code.LIMIT_RANGE: "{path} breaks a LimitRange of its namespace: {problem}",
+    Code.PLACED: "there is room for all its pods, and no queue counts them",
     Code.QUOTA_RESERVED: "queue {queue} has the quota in {flavors}",
     Code.PREEMPTED_IN_QUEUE: "{preemptor} goes before it in queue {queue}",
     Code.RECLAIMED: "{preemptor} takes back what queue {queue} had lent",
@@ -120,6 +130,8 @@ TEMPLATES: Mapping[Code, str] = {
     Code.FLAVOR_MIGRATION: "{preemptor} runs it in a better flavor",
     Code.SLICE_REPLACED: "{preemptor} takes over from it",
     Code.NODE_FAILURES: "node {node} failed and its pods find no other place: {problem}",
+    Code.GANG_DEADLINE: "{bound} of {count} pods were bound within {seconds} s: all give their places back",
+    Code.SHRUNK: "{preemptor} takes the places of {count} pods above the minimum",
 }
 
 

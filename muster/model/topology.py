@@ -10,10 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from muster.model.device import Device
 from muster.model.fields import Fields
 from muster.model.labels import Taint, read_taints
+from muster.model.pod_rules import ANYWHERE, PodRules
 from muster.model.podspec import PodShape, pod_shape
 from muster.model.resources import amount_of
+from muster.model.slices import CardRequests, Slices
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -54,15 +57,19 @@ class Node:
     allocatable: Mapping[str, int] = field(default_factory=dict)  # by resource, in the unit that quota counts
     is_ready: bool = True
     is_schedulable: bool = True  # not cordoned
+    devices: tuple[Device, ...] = ()  # cards that it registers one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundPod:
-    """A pod that holds a part of a node and that no topology assignment accounts for."""
+    """A pod that holds a part of a node and that no admission accounts for."""
 
     key: str  # namespace/name
     node: str
     requests: Mapping[str, int]
+    rules: PodRules = ANYWHERE  # read where Muster decides on nodes, as are the next two
+    cards: CardRequests | None = None
+    slices: Slices | None = None  # what its annotations say that it holds of cards
 
 
 def read_node(node: Fields) -> Node:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
+from muster.model.pod_rules import ANYWHERE, PodRules
 from muster.model.podspec import PodShape
 from muster.model.reason import Reason
 from muster.model.resources import FlavorResource
+from muster.model.slices import CardRequests, Slices
 from muster.model.topology import TopologyAssignment, TopologyRequest
 
 
@@ -41,11 +44,21 @@ class PodSet:
     shape: PodShape
     topology: TopologyRequest | None = None
     finished_pods: int = 0  # their quota may be used by others already
+    rules: PodRules = ANYWHERE  # where its pods may be, beside their shape; read where Muster decides on nodes
+    cards: CardRequests | None = None  # what its pods ask of cards, read likewise
 
     @property
     def count_left(self) -> int:
         """The pods that still need quota."""
         return max(0, self.count - self.finished_pods)
+
+
+class Slot(NamedTuple):
+    """Where one pod goes: its node, and its part of the cards there."""
+
+    node: str
+    cards: tuple[int, ...] = ()  # whole cards or thousandths of them, by their numbers on the node
+    slices: Slices | None = None  # memory and cores of cards that are known one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +71,7 @@ class PodSetAdmission:
     usage: Mapping[str, int]  # by resource, of all its pods
     place: TopologyAssignment | None = None  # where its pods go, when that was decided too
     is_delayed: bool = False  # the place is decided when its checks are ready
+    slots: tuple[Slot, ...] = ()  # one for each pod, where the nodes are decided too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +112,10 @@ class Workload:
     is_finished: bool = False
     is_active: bool = True
     is_ready: bool = False  # all its pods run
+    pods_bound: int = 0  # how many of its pods have their node
+    is_elastic: bool = False  # it may get more pods while it runs, and lose those above its minimum
+    pods_least: int = 0  # how many of its pods must run together, where that is more than its pod sets say
+    leaving_slots: tuple[Slot, ...] = ()  # of pods that were told to go and are still there
     is_preemptible: bool = True
     preempted_at: float | None = None
     checks: Mapping[str, CheckState] = field(default_factory=dict)
@@ -138,6 +156,11 @@ class Workload:
             return True
         is_delayed = any(given.is_delayed for given in self.admission.pod_sets)
         return is_delayed and all(state is CheckState.READY for state in self.checks.values())
+
+    @property
+    def slot_count(self) -> int:
+        """How many pods have a slot."""
+        return sum(len(given.slots) for given in self.admission.pod_sets) if self.admission is not None else 0
 
     @property
     def may_shrink(self) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from muster.engine.node_table_rows import WHOLE, Demand, FloatArray, NodeRows, Scores
-from muster.engine.policy import Hooks, Policy
+from muster.engine.policy import Hooks, Policy, argument
 
 SCALE = 10
 
@@ -20,7 +20,7 @@ SCALE = 10
 class Arguments:
     """Weight multiplies the score."""
 
-    weight: int = 1
+    weight: int = argument(1, least=0, alias="binpack.weight")
 
 
 def build(arguments: Arguments) -> Hooks:

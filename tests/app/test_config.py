@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import sys
+
 import pytest
 
-from muster.app.config import Configuration, parse_configuration
+from muster.app.config import _FIELDS, Configuration, parse_configuration
+from muster.dialects.kueue.schema import ListOf, Struct
+from muster.engine.profile import DEFAULT, PROFILES, PolicyUse, Tier
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.settings import PreemptionGuards, Settings
+from tests.support import ROOT
 
 KUEUE = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 
@@ -126,3 +132,156 @@ def test_a_part_says_how_it_was_read():
 )
 def test_mistakes(text, want):
     assert paths(text) == want
+
+
+# Profiles and policies -----------------------------------------------------------------------------------------------
+
+
+def test_the_profile_is_musters_unless_another_is_named():
+    assert Configuration().profile is parse_configuration("guards: {}", "file").profile is DEFAULT
+    assert parse_configuration("profile: kueue", "file").profile is PROFILES["kueue"]
+
+
+def test_a_profile_alone_loads_no_policy():
+    assert parse_configuration("profile: kube-default", "file").tiers is None
+
+
+TIERS = """
+profile: kube-default
+tiers:
+- policies: [{name: priority}]
+- policies:
+  - {name: binpack, arguments: {binpack.weight: 2}}
+  - {name: spread, enable: {score: false, fit: true}}
+"""
+
+
+def test_tiers_take_the_place_of_the_profiles_own():
+    configuration = parse_configuration(TIERS, "file")
+    assert configuration.profile.depth is PROFILES["kube-default"].depth
+    assert configuration.profile.tiers == (
+        Tier((PolicyUse(name="priority"),)),
+        Tier(
+            (
+                PolicyUse(name="binpack", arguments={"binpack.weight": 2}),
+                PolicyUse(name="spread", off=frozenset(("score",))),
+            )
+        ),
+    )
+    assert configuration.tiers is not None
+    assert [hooks.score is not None for hooks in configuration.tiers.hooks] == [False, True, False]
+
+
+def test_another_profile_keeps_the_tiers_that_were_given():
+    given = parse_configuration(TIERS, "file")
+    changed = given.with_profile("muster", "--profile")
+    assert (changed.profile.name, changed.profile.tiers) == ("muster", given.profile.tiers)
+    assert Configuration().with_profile("kueue", "--profile").profile is PROFILES["kueue"]
+
+
+def test_a_policy_that_no_tier_names_is_remarked(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from muster.policies.binpack import build, Arguments, Policy\nPOLICY = Policy('mine', Arguments, build)"
+    )
+    source = str(tmp_path / "muster.yaml")
+    (note,) = parse_configuration("policies: [{file: mine.py}]", source).notes
+    assert str(note) == "policies[0]: is used in no tier; name it in tiers"
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param(
+            "profile: kueu",
+            "profile: is 'kueu', which is no profile; did you mean kueue? known are kube-default, kueue, muster",
+            id="misspelt profile",
+        ),
+        pytest.param(
+            "profile: zzz",
+            "profile: is 'zzz', which is no profile; known are kube-default, kueue, muster",
+            id="unknown profile",
+        ),
+        pytest.param("profile: 3", "profile: is 3; give a string", id="no text"),
+        pytest.param(
+            "policies: [{file: gone.py}]", "policies[0].file: gone.py does not exist; check the name", id="gone"
+        ),
+        pytest.param("policies: {}", "policies: is an object; give a list", id="no list"),
+        pytest.param(
+            "policies: [{path: x.py}]", "policies[0].path: is not a known field; take it out", id="no such source"
+        ),
+        pytest.param("tiers: [{}]", "tiers[0].policies: is missing; give it a value", id="a tier without policies"),
+        pytest.param(
+            "tiers: [{policies: [{}]}]", "tiers[0].policies[0].name: is missing; give it a value", id="without a name"
+        ),
+        pytest.param(
+            "tiers: [{policies: [{name: gang, enable: {scores: false}}]}]",
+            "tiers[0].policies[0].enable.scores: is not a known field; did you mean score?",
+            id="misspelt hook",
+        ),
+        pytest.param(
+            "tiers: [{policies: [{name: gang, enable: {score: maybe}}]}]",
+            "tiers[0].policies[0].enable.score: is 'maybe'; give true or false",
+            id="no truth value",
+        ),
+        pytest.param(
+            "tiers: [{policies: [{name: gang, arguments: {weight: 1}}]}]",
+            "tiers[0].policies[0].arguments.weight: is no argument of gang; there are none, take it out",
+            id="an argument too many",
+        ),
+        pytest.param(
+            "tiers: [{policies: [{name: binpack, arguments: [1]}]}]",
+            "tiers[0].policies[0].arguments: is a list; give an object",
+            id="no arguments",
+        ),
+    ],
+)
+def test_mistakes_with_policies(text, want):
+    with pytest.raises(InvalidObject) as caught:
+        parse_configuration(text, "file")
+    assert str(caught.value) == want
+
+
+# The documents -------------------------------------------------------------------------------------------------------
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def blocks(name: str, language: str) -> list[str]:
+    """The examples of a page that are in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", page(name), re.DOTALL | re.MULTILINE)
+
+
+def settings_in(schema: object, path: str = "") -> list[str]:
+    """The names of all settings below a field."""
+    if isinstance(schema, ListOf):
+        return settings_in(schema.item, f"{path}[]")
+    if not isinstance(schema, Struct) or not schema.fields or path.endswith("enable"):
+        return [path]
+    return [
+        one for name, inner in schema.fields.items() for one in settings_in(inner, f"{path}.{name}" if path else name)
+    ]
+
+
+def test_every_setting_is_explained():
+    missing = [one for one in settings_in(_FIELDS) if f"`{one}" not in page("configuration.md")]
+    assert not missing
+
+
+def test_the_example_of_the_page_can_be_used():
+    (example,) = blocks("configuration.md", "yaml")
+    configuration = parse_configuration(example, "muster.yaml")
+    assert configuration.tiers is not None
+    assert configuration.notes == ()
+
+
+def test_the_example_policy_does_what_its_page_says(tmp_path):
+    policy, trial = blocks("extend/policy.md", "python")
+    (configuration,) = blocks("extend/policy.md", "yaml")
+    (tmp_path / "cardless.py").write_text(policy)
+    built = parse_configuration(configuration, str(tmp_path / "muster.yaml")).tiers
+    assert built is not None
+    assert [len(tier) for tier in built.tiers] == [2, 2]
+    module = sys.modules.pop(f"muster.policies@{(tmp_path / 'cardless.py').resolve().as_posix()}")
+    exec(trial, module.__dict__)

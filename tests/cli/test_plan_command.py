@@ -12,6 +12,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from muster.app.plan import plan_objects
 from muster.cli.main import app
 from tests import support
 
@@ -88,7 +89,7 @@ def test_programs_get_the_same_in_full(files, form, parse):
     (decision,) = value["decisions"]
     assert decision["decision"] == "admit" and decision["job"] == "Job default/first"
     assert decision["podSets"] == [
-        {"name": "main", "count": 6, "asked": 6, "flavors": {"cpu": "default"}, "usage": {"cpu": "6"}}
+        {"name": "main", "count": 6, "asked": 6, "flavors": {"cpu": "default"}, "usage": {"cpu": "6"}, "slots": []}
     ]
     (waiting,) = value["waiting"]
     assert waiting["code"] == "WaitingForQuota"
@@ -163,6 +164,20 @@ def test_a_configuration_counts(files):
     assert "conf/kueue.yaml: warning: apiVersion: is missing" in result.stderr
 
 
+@pytest.mark.parametrize("name", ["muster", "kueue", "kube-default"])
+def test_a_profile_goes_before_that_of_the_file(files, monkeypatch, name):
+    (files / "muster.yaml").write_text("profile: kueue")
+    seen = []
+
+    def spied(documents, options):
+        seen.append(options.configuration.profile.name)
+        return plan_objects(documents, options)
+
+    monkeypatch.setattr("muster.app.plan.plan_objects", spied)
+    assert muster("plan", "-f", "first.yaml", "--config", "muster.yaml", "--profile", name).exit_code == 0
+    assert seen == [name]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -172,6 +187,16 @@ def test_a_configuration_counts(files):
         pytest.param(["plan", "-f", "x", "--config", "absent"], "absent: does not exist", id="no such configuration"),
         pytest.param(["plan", "-f", "x", "--config", "bad"], "bad: strange: ", id="a wrong configuration"),
         pytest.param(["plan", "-f", "x", "--config", "worse"], "worse, line ", id="a configuration that is not YAML"),
+        pytest.param(
+            ["plan", "-f", "x", "--profile", "kueu"],
+            "--profile: is 'kueu', which is no profile; did you mean kueue? known are kube-default, kueue, muster\n",
+            id="an unknown profile",
+        ),
+        pytest.param(
+            ["plan", "-f", "x", "--config", "mine.yaml"],
+            "mine.yaml: policies[0].file: mine.py, line 1: ZeroDivisionError: division by zero; mend the file\n",
+            id="a policy that cannot be used",
+        ),
         pytest.param(["plan", "-f", "x", "--strict", "stray"], "stray", id="a stray argument"),
         pytest.param(["plot"], "plot", id="an unknown command"),
     ],
@@ -179,6 +204,8 @@ def test_a_configuration_counts(files):
 def test_usage_errors(files, arguments, said):
     (files / "bad").write_text("strange: 1")
     (files / "worse").write_text("{")
+    (files / "mine.yaml").write_text("policies: [{file: mine.py}]")
+    (files / "mine.py").write_text("1 / 0")
     result = muster(*arguments)
     assert result.exit_code == 2
     assert said in result.stderr

@@ -68,10 +68,10 @@ def assign(case: Case) -> Assignment:
 
 
 def _placing(case: Case, state: EngineState) -> Placing | None:
-    if state.topologies is None:
+    if not state.places.is_any:
         return None
     queue = state.tree.nodes[case.body["clusterQueue"]]
-    return Placing(workload=incoming_workload(case), queue=queue, flavors=state.flavors, topologies=state.topologies)
+    return Placing(workload=incoming_workload(case), queue=queue, flavors=state.flavors, places=state.places)
 
 
 def _older_slice(case: Case) -> dict[str, PodSetAdmission]:

@@ -158,6 +158,33 @@ def test_broken_promises_are_caught(mistake):
         mistake(world({"a": 2}))
 
 
+# Holds ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wanted", [pytest.param(pod(60_000, 2), id="whole cards"), pytest.param(pod(60_000, 2, 800), id="parts")]
+)
+def test_a_place_is_held_before_it_is_free(wanted):
+    table = world({"a": 4})
+    leaving = pod(10_000, 1, 700)
+    for card in (0, 1):
+        table.charge(0, leaving, (card,))
+    before = facts(table)
+    mark = table.checkpoint()
+    table.charge(0, wanted, (0, 1), is_hold=True)
+    assert table.free[0, 0] < 0 and table.cards[0, :2].max() < 0
+    assert not placer(table).fits(pod(1)).any(), "nobody else fits meanwhile"
+    table.charge(0, pod(0, 2), (2, 3))  # who is on other cards may still be counted
+    with pytest.raises(AssertionError, match="given twice"):
+        table.charge(0, pod(0, 1, 1), (0,))
+    table.rollback(mark)
+    assert facts(table) == before
+    table.charge(0, wanted, (0, 1), is_hold=True)
+    for card in (1, 0):
+        table.release(0, leaving, (card,))
+    assert table.free[:, 0].min() >= 0 and table.cards[0].min() >= 0
+
+
 # Gangs ---------------------------------------------------------------------------------------------------------------
 
 

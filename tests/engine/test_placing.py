@@ -50,7 +50,7 @@ FIT = Standing(Mode.FIT, 0)
 def placing(one, *parts, home=HOME):
     """Where a workload could go, among the hosts of two racks unless others are named."""
     state = state_of(home, *(parts or TWO_RACKS))
-    return Placing(workload=one, queue=node_of(state, home.name), flavors=state.flavors, topologies=state.topologies)
+    return Placing(workload=one, queue=node_of(state, home.name), flavors=state.flavors, places=state.places)
 
 
 def choice(pods, mode=Mode.FIT, flavor=FLAVOR, **fields):

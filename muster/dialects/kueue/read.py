@@ -23,6 +23,7 @@ from muster.dialects.kueue.read_queues import (
 )
 from muster.dialects.kueue.read_workloads import WorkloadReader
 from muster.dialects.kueue.transformations import RequestRules
+from muster.engine.reading import PlacementReader
 from muster.model.fields import Fields
 from muster.model.flavor import Flavor
 from muster.model.podspec import LimitRangeItem, read_limit_range
@@ -47,6 +48,7 @@ class ReadOptions:
     assumes_namespaces: bool = False  # a namespace that objects name exists, as on a cluster it must
     counts_limits_as_requests: bool = True
     derives_topologies: bool = False  # a topology without an object is what the nodes' own labels say
+    placement: PlacementReader | None = None  # where Muster decides on nodes
 
 
 def read(objects: Iterable[Object], options: ReadOptions) -> Snapshot:
@@ -55,7 +57,11 @@ def read(objects: Iterable[Object], options: ReadOptions) -> Snapshot:
     for obj in objects:
         fields = Fields.of(obj)
         by_kind.setdefault(fields.text("kind"), []).append(fields)
-    nodes = {node.name: node for node in map(read_node, by_kind.get("Node", ()))}
+    placement = options.placement
+    if placement is not None:
+        claims, volumes = by_kind.get("PersistentVolumeClaim", ()), by_kind.get("PersistentVolume", ())
+        placement = placement.with_volumes(claims, volumes)
+    nodes = {node.name: node for node in _read_nodes(by_kind.get("Node", ()), placement)}
     flavors, known = _read_known(by_kind, nodes, options)
     queues = [read_cluster_queue(obj, known) for obj in by_kind.get("ClusterQueue", ())]
     queues += [read_cohort(obj) for obj in by_kind.get("Cohort", ())]
@@ -68,6 +74,7 @@ def read(objects: Iterable[Object], options: ReadOptions) -> Snapshot:
         request_rules=options.request_rules,
         queued_by_eviction=options.queued_by_eviction,
         counts_limits_as_requests=options.counts_limits_as_requests,
+        placement=placement,
     )
     workloads = {workload.key: workload for workload in map(reader.read, by_kind.get("Workload", ()))}
     return Snapshot(
@@ -76,7 +83,7 @@ def read(objects: Iterable[Object], options: ReadOptions) -> Snapshot:
         flavors=flavors,
         workloads=workloads,
         nodes=nodes,
-        bound_pods={pod.key: pod for pod in _read_pods(by_kind.get("Pod", ()))},
+        bound_pods={pod.key: pod for pod in _read_pods(by_kind.get("Pod", ()), nodes, placement)},
         namespaces=_read_namespaces(by_kind, options),
         settings=options.settings,
         now=options.now,
@@ -84,7 +91,15 @@ def read(objects: Iterable[Object], options: ReadOptions) -> Snapshot:
     )
 
 
-def _read_pods(objects: Iterable[Fields]) -> Iterator[BoundPod]:
+def _read_nodes(objects: Iterable[Fields], placement: PlacementReader | None) -> Iterator[Node]:
+    for obj in objects:
+        node = read_node(obj)
+        yield placement.node(node, obj) if placement is not None else node
+
+
+def _read_pods(
+    objects: Iterable[Fields], nodes: Mapping[str, Node], placement: PlacementReader | None
+) -> Iterator[BoundPod]:
     """Pods that occupy their nodes; those of a workload with a place are counted through the workload."""
     for obj in objects:
         metadata = obj.child("metadata")
@@ -92,7 +107,7 @@ def _read_pods(objects: Iterable[Fields]) -> Iterator[BoundPod]:
             continue
         pod = read_bound_pod(obj)
         if pod is not None:
-            yield pod
+            yield placement.bound_pod(pod, obj, nodes.get(pod.node)) if placement is not None else pod
 
 
 def _by_name(queues: Iterable[Queue]) -> dict[str, Queue]:

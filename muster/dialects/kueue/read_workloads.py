@@ -10,7 +10,9 @@ from hashlib import blake2b
 from muster.dialects.kueue import names
 from muster.dialects.kueue.topology_assignment import domains_of
 from muster.dialects.kueue.transformations import RequestRules
+from muster.engine.reading import PlacementReader, template_as_pod
 from muster.model.fields import INT32_MAX, Fields
+from muster.model.pod_rules import ANYWHERE
 from muster.model.podspec import (
     LimitRangeItem,
     PodShape,
@@ -54,6 +56,7 @@ class WorkloadReader:
     request_rules: RequestRules = field(default_factory=RequestRules)
     queued_by_eviction: bool = True
     counts_limits_as_requests: bool = True
+    placement: PlacementReader | None = None
 
     def read(self, obj: Fields) -> Workload:
         """One Workload object of the hub version."""
@@ -63,7 +66,7 @@ class WorkloadReader:
         annotations = metadata.text_map("annotations")
         submit_queue = f"{namespace}/{spec.text('queueName')}"
         finished = {item.text("name"): item.integer("count") for item in status.children("reclaimablePods")}
-        pod_sets = tuple(self._pod_set(item, finished) for item in spec.children("podSets"))
+        pod_sets = tuple(self._pod_set(item, finished, namespace) for item in spec.children("podSets"))
         priority = self._priority(spec, annotations)
         allowed = _allowed_flavors(annotations)
         submitted = self.submit_queues.get(submit_queue)
@@ -131,11 +134,15 @@ class WorkloadReader:
             return preempted.at + AFTER_PREEMPTION_S
         return created_at
 
-    def _pod_set(self, item: Fields, finished: Mapping[str, int]) -> PodSet:
+    def _pod_set(self, item: Fields, finished: Mapping[str, int], namespace: str) -> PodSet:
         name = item.text("name", "main")
         count = item.integer("count", 1, least=0)
         least = item.integer("minCount", count, least=0) if self.settings.partial_admission else count
         shape = self._shape(item)
+        rules, cards = ANYWHERE, None
+        if self.placement is not None:
+            pod = template_as_pod(item.child("template"), namespace)
+            rules, cards = self.placement.rules_of(pod), self.placement.cards_of(pod)
         return PodSet(
             name=name,
             count=count,
@@ -144,6 +151,8 @@ class WorkloadReader:
             shape=shape,
             topology=read_topology_request(item.child("topologyRequest")) if item.has("topologyRequest") else None,
             finished_pods=max(0, finished.get(name, 0)),
+            rules=rules,
+            cards=cards,
         )
 
     def _shape(self, item: Fields) -> PodShape:
@@ -259,6 +268,7 @@ def _kind_key(pod_sets: tuple[PodSet, ...], priority: int, allowed: frozenset[st
     """Equal for workloads that the engine treats alike."""
     parts = [
         [p.name, p.count, p.count_least, sorted(p.requests.items()), repr(p.shape), repr(p.topology), p.finished_pods]
+        + ([repr(p.rules.of_kind), repr(p.cards)] if p.rules is not ANYWHERE else [])
         for p in pod_sets
     ]
     text = json.dumps([parts, priority, sorted(allowed) if allowed is not None else None])

@@ -10,12 +10,12 @@ from muster.engine.explain import reserve_reason, shortages_of, verdict_of
 from muster.engine.holders import Holder
 from muster.engine.nominate import nominate, nominate_for_place, repropose
 from muster.engine.order import Entry, Status, entry_order
-from muster.engine.topology import PlacedUse
+from muster.engine.places import Use
 from muster.engine.tournament import Tournament
 from muster.engine.tree import QuotaNode
 from muster.engine.variants import better_variant, worse_variant
 from muster.engine.victims import Victim
-from muster.model.plan import Amend, Evict, Finish, Hold, Requeue, Reserve, Retry, Return, ScanProgress
+from muster.model.plan import Amend, Evict, Finish, Hold, Requeue, Reserve, Retry, Return, ScanProgress, Shrink
 from muster.model.queue import PreemptionPolicy
 from muster.model.reason import Code, Reason, Verdict, because
 from muster.model.resources import FlavorResource
@@ -24,6 +24,7 @@ from muster.model.workload import CheckState
 
 def reserve(cycle: Cycle) -> None:
     """Try the head of every queue once, after those that have quota and look for a place."""
+    _give_up_stuck(cycle)
     for key in cycle.state.second_pass.ready(cycle.state.now):
         holder = cycle.state.holders.get(key)
         if holder is not None:
@@ -34,6 +35,22 @@ def reserve(cycle: Cycle) -> None:
             process(cycle, entry)
         if entry.status is not Status.RESERVED:
             put_back(cycle, entry)
+
+
+def _give_up_stuck(cycle: Cycle) -> None:
+    """Tell gangs to go that hold slots and have not filled them all in time."""
+    for key in cycle.state.deadlines.overdue:
+        holder = cycle.state.holders.get(key)
+        if holder is None or holder.workload.is_ready or holder.workload.is_evicted:
+            continue
+        workload = holder.workload
+        if workload.pods_bound >= workload.slot_count:
+            continue
+        seconds = round(cycle.settings.gang_deadline_s)
+        reason = because(Code.GANG_DEADLINE, bound=workload.pods_bound, count=workload.slot_count, seconds=seconds)
+        cycle.ledger.set_aside(key)
+        cycle.has_movers = True
+        cycle.decisions.append(Evict(workload=key, queue=holder.queue.name, in_favour_of="", reason=reason))
 
 
 def _nominated(cycle: Cycle) -> list[Entry]:
@@ -109,7 +126,7 @@ def _recomputed(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assign
         counted = (queue.name, found.label)
         cycle.recomputed[counted] = cycle.recomputed.get(counted, 0) + 1
     else:
-        if cycle.state.topologies is None or not cycle.settings.recomputes_places:
+        if not cycle.state.places.is_any or not cycle.settings.recomputes_places:
             return assignment
         if assignment.outcome is Outcome.NO_FIT or (assignment.outcome is Outcome.PREEMPT and not entry.victims):
             return assignment
@@ -144,7 +161,7 @@ def place(cycle: Cycle, entry: Entry) -> None:
         cycle.decisions.append(Retry(workload=workload.key, reason=reason))
 
 
-def placed_before(cycle: Cycle, entry: Entry) -> tuple[PlacedUse, ...]:
+def placed_before(cycle: Cycle, entry: Entry) -> tuple[Use, ...]:
     """The places that a workload holds until now."""
     holder = cycle.state.holders.get(entry.workload.key)
     return holder.places if holder is not None else ()
@@ -215,21 +232,54 @@ def _skip(cycle: Cycle, entry: Entry, queue: QuotaNode) -> None:
 
 def _preempt(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment) -> None:
     """Send the victims away; the workload itself starts in a later cycle, when they are gone."""
+    if _has_waited_too_long(cycle, entry):
+        _give_up_waiting(cycle, entry)
+        return
     _take(cycle, entry, queue, assignment)
     entry.status = Status.PREEMPTING
     entry.why = Return.PENDING_PREEMPTION
     entry.keeps_progress = False
     preemptor = entry.workload.key
     for victim in entry.victims:
-        holder = victim.holder
-        if holder.workload.is_evicted:
-            continue  # it was told already and has not left yet
-        reason = because(victim.code, preemptor=preemptor, queue=queue.queue.title)
-        cycle.decisions.append(
-            Evict(workload=holder.workload.key, queue=queue.name, in_favour_of=preemptor, reason=reason)
-        )
+        if not _is_told(victim):
+            cycle.decisions.append(_farewell(victim, queue, preemptor))
     names = ", ".join(victim.holder.workload.key for victim in entry.victims)
     entry.reason = because(Code.WAITING_FOR_PREEMPTED_WORKLOADS, count=len(entry.victims), victims=names)
+
+
+def _is_told(victim: Victim) -> bool:
+    """Whether it was told to go already and has not left yet."""
+    workload = victim.holder.workload
+    if victim.slots is None:
+        return workload.is_evicted
+    return all(slot in workload.leaving_slots for slots in victim.slots.values() for slot in slots)
+
+
+def _farewell(victim: Victim, queue: QuotaNode, preemptor: str) -> Evict | Shrink:
+    key = victim.holder.workload.key
+    if victim.slots is None:
+        reason = because(victim.code, preemptor=preemptor, queue=queue.queue.title)
+        return Evict(workload=key, queue=queue.name, in_favour_of=preemptor, reason=reason)
+    count = sum(len(slots) for slots in victim.slots.values())
+    reason = because(Code.SHRUNK, preemptor=preemptor, count=count)
+    return Shrink(workload=key, queue=queue.name, in_favour_of=preemptor, slots=victim.slots, reason=reason)
+
+
+def _has_waited_too_long(cycle: Cycle, entry: Entry) -> bool:
+    """Whether those who were told to go for it have not gone in time; only nodes are worth more than waiting."""
+    if not cycle.settings.needs_slots or not all(map(_is_told, entry.victims)):
+        return False
+    return cycle.state.deadlines.has_waited_too_long(entry.workload.key, cycle.state.now)
+
+
+def _give_up_waiting(cycle: Cycle, entry: Entry) -> None:
+    """Hold nothing for it any longer; it is tried again after as long a time."""
+    seconds = round(cycle.settings.gang_deadline_s)
+    names = ", ".join(victim.holder.workload.key for victim in entry.victims)
+    entry.reason = because(Code.GAVE_UP_WAITING, seconds=seconds, victims=names)
+    entry.why = Return.NO_FIT
+    entry.retry_at = cycle.state.now + cycle.settings.gang_deadline_s
+    entry.is_personal = True
 
 
 def _admit(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment) -> None:

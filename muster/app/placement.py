@@ -1,0 +1,125 @@
+"""What it takes to decide on nodes: readers for pods and cards, the table of nodes, and queues for those without one.
+
+Called by `muster plan` and by whoever runs the engine where Muster places pods. Loads numpy, so it is only imported
+where a profile places.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from muster.app.config import Configuration
+from muster.app.plugins import vendors
+from muster.app.policies import build_tiers
+from muster.dialects.hami.cards import card_ask, card_requests, held_slices, table_devices
+from muster.engine.contracts import Vendor
+from muster.engine.fit_nodes import NodeFacts
+from muster.engine.fit_pods import PodsOnNodes
+from muster.engine.node_table import NodeTable
+from muster.engine.node_table_columns import Placer
+from muster.engine.profile import Batch, Profile
+from muster.engine.reading import PlacementReader
+from muster.engine.slots import CardKinds, NodeSlots
+from muster.model.flavor import Flavor
+from muster.model.labels import Selector
+from muster.model.queue import PreemptionPolicy, PreemptionRules, Queue, Quota, ResourceGroup
+from muster.model.resources import PODS, UNLIMITED
+from muster.model.snapshot import Snapshot
+from muster.model.topology import levels_of
+from muster.model.workload import Workload
+
+PLAIN = "(no queue)"  # the queue of those that name none: without limits, by priority
+ANY_FLAVOR = "any"
+POD_PACE_S = 1.0  # a job's controller makes its pods one after the other
+
+
+def placement_reader() -> PlacementReader:
+    """How pods and nodes are read, with the cards of all vendors."""
+    known = tuple(vendors().values())
+    return PlacementReader(
+        cards_of=lambda pod: card_requests(pod, known),
+        devices_of=lambda node: table_devices(node, known).devices,
+        slices_of=lambda pod, devices: held_slices(pod, devices, known).slices,
+    )
+
+
+def node_slots(snapshot: Snapshot, configuration: Configuration) -> NodeSlots:
+    """The nodes of a snapshot as the configuration's policies choose among them; the state fills them in."""
+    tiers = configuration.tiers
+    if tiers is None:
+        tiers = build_tiers(configuration.profile.tiers)
+    pods = PodsOnNodes(NodeFacts())
+    for name, labels in snapshot.namespaces.items():
+        pods.put_namespace(name, labels)
+    return NodeSlots(
+        Placer(NodeTable(), tiers.hooks, pods),
+        flavors=snapshot.flavors,
+        levels=_levels(snapshot),
+        cards=_card_kinds(snapshot, tuple(vendors().values())),
+    )
+
+
+def _levels(snapshot: Snapshot) -> tuple[str, ...]:
+    """The levels by which nodes stand together: a topology's where there is one, else what their labels amount to."""
+    named = max((flavor.topology_levels for flavor in snapshot.flavors.values()), key=len, default=())
+    return named or levels_of(snapshot.nodes.values())
+
+
+def _card_kinds(snapshot: Snapshot, known: tuple[Vendor, ...]) -> CardKinds:
+    sizes = Counter(device.memory_mib for node in snapshot.nodes.values() for device in node.devices)
+    return CardKinds(
+        counts=tuple(vendor.resources.count for vendor in known),
+        resources=frozenset(name for vendor in known for name in vendor.resources.names),
+        read=lambda asked: card_ask(asked, known),
+        usual_mib=min(sizes, key=lambda size: (-sizes[size], size), default=0),
+    )
+
+
+# Those without a queue -----------------------------------------------------------------------------------------------
+
+
+def with_plain_queue(snapshot: Snapshot, profile: Profile, without_queue: Collection[str]) -> Snapshot:
+    """The snapshot with a queue for workloads that name none; pod by pod where the profile knows no workloads."""
+    workloads: dict[str, Workload] = {}
+    for key, workload in snapshot.workloads.items():
+        if profile.batch is Batch.PODS and workload.admission is None:
+            workloads.update((one.key, one) for one in _pods_of(workload))
+        else:
+            workloads[key] = replace(workload, queue=PLAIN) if key in without_queue else workload
+    plain = Queue(
+        name=PLAIN,
+        title=PLAIN,
+        is_leaf=True,
+        quotas={(ANY_FLAVOR, PODS): Quota(nominal=UNLIMITED)},
+        groups=(ResourceGroup((PODS,), (ANY_FLAVOR,)),),
+        preemption=PreemptionRules(within_queue=PreemptionPolicy.LOWER_PRIORITY),
+        admits_namespaces=Selector(),
+        ignores_undeclared=True,
+    )
+    return replace(
+        snapshot,
+        workloads=workloads,
+        queues={**snapshot.queues, PLAIN: plain},
+        flavors={**snapshot.flavors, ANY_FLAVOR: Flavor(name=ANY_FLAVOR)},
+    )
+
+
+def _pods_of(workload: Workload) -> Iterator[Workload]:
+    """Each pod by itself, as a scheduler sees them that knows nothing of workloads."""
+    number = 0
+    for pod_set in workload.pod_sets:
+        alone = replace(pod_set, count=1, count_least=1, topology=None)
+        for _ in range(pod_set.count_left):
+            name = f"{workload.key}-{number}"
+            yield replace(
+                workload,
+                key=name,
+                uid=f"{workload.uid}-{number}",
+                queue=PLAIN,
+                pod_sets=(alone,),
+                queued_at=workload.queued_at + POD_PACE_S * number,
+                kind_key=f"{workload.kind_key} {pod_set.name}",
+            )
+            number += 1

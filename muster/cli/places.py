@@ -1,0 +1,67 @@
+"""Nodes and cards as the commands show them, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from muster.engine.fit import FitReport
+    from muster.model.workload import Slot
+
+NODES_SHOWN = 8
+
+
+def slots_text(slots: Sequence[Slot]) -> str:
+    """The nodes of pods in one line: a x8 (cards 0-7), b x2."""
+    by_node: dict[str, list[Slot]] = {}
+    for slot in slots:
+        by_node.setdefault(slot.node, []).append(slot)
+    parts = [_node_text(node, held) for node, held in list(by_node.items())[:NODES_SHOWN]]
+    if len(by_node) > NODES_SHOWN:
+        parts.append(f"and {len(by_node) - NODES_SHOWN} more nodes")
+    return ", ".join(parts)
+
+
+def _node_text(node: str, slots: Sequence[Slot]) -> str:
+    times = f" x{len(slots)}" if len(slots) > 1 else ""
+    cards = sorted(card for slot in slots for card in slot.cards)
+    shares = [share for slot in slots if slot.slices is not None for share in slot.slices.shares]
+    held = []
+    if cards:
+        held.append(f"{'card' if len(cards) == 1 else 'cards'} {_ranges(cards)}")
+    held += [f"{share.uuid}: {share.memory_mib} MiB, {share.cores} % of cores" for share in shares]
+    return f"{node}{times}" + (f" ({'; '.join(held)})" if held else "")
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Numbers with runs drawn together: 0-3, 5."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def slot_object(slot: Slot) -> dict[str, Any]:
+    """One pod's node and cards as plain data."""
+    shown: dict[str, Any] = {"node": slot.node}
+    if slot.cards:
+        shown["cards"] = list(slot.cards)
+    if slot.slices is not None:
+        shown["shares"] = [
+            {"card": share.uuid, "memoryMiB": share.memory_mib, "cores": share.cores} for share in slot.slices.shares
+        ]
+    return shown
+
+
+def fit_object(fit: FitReport) -> dict[str, Any]:
+    """How a pod fares on the nodes, as plain data."""
+    return {
+        "nodes": fit.nodes,
+        "fitting": fit.fitting,
+        "refusals": [{"reason": refusal.text, "nodes": count} for refusal, count in fit.refusals],
+        "nearest": [{"node": near.name, "lacks": [lack.text for lack in near.lacks]} for near in fit.nearest],
+    }

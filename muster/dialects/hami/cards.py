@@ -1,0 +1,216 @@
+"""HAMi's annotations and the node table: cards of nodes, what pods ask and hold of them, and what is written on pods.
+
+Pure mapping between objects and the table's words. What a pod says it holds is believed only as far as it makes cards
+less free: anybody who may write pods can write annotations. Called by whoever feeds the table and writes decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from muster.dialects.hami.filter import written_shares
+from muster.dialects.hami.policy import pod_policy
+from muster.dialects.hami.quota import amounts_of
+from muster.dialects.hami.read import NodeCards, held_shares, node_cards
+from muster.dialects.hami.requests import init_count, requests_of
+from muster.dialects.hami.settings import (
+    ASSIGNED_AT,
+    ASSIGNED_NODE,
+    CARD_POLICY,
+    DEFAULTS,
+    NODE_POLICY,
+    WEIGHTS,
+    HamiSettings,
+)
+from muster.engine.contracts import Vendor
+from muster.engine.devices_order import is_of_vendor
+from muster.engine.devices_pod import PodCards
+from muster.engine.node_table_rows import TableNode
+from muster.engine.slices_ask import CARD_AFFINITY, CARD_ANTI_AFFINITY, CardAsk, read_neighbours
+from muster.model.device import Device, Share
+from muster.model.errors import InvalidObject
+from muster.model.fields import Fields, shown
+from muster.model.slices import CardRequests, PodTag, Slices
+
+_CHOOSING = (NODE_POLICY, CARD_POLICY, WEIGHTS, CARD_AFFINITY, CARD_ANTI_AFFINITY)
+
+
+# Nodes ---------------------------------------------------------------------------------------------------------------
+
+
+def table_devices(node: Fields, vendors: Iterable[Vendor]) -> NodeCards:
+    """The cards of a node as the table takes them in: each vendor's by their index, each name once."""
+    devices: dict[str, Device] = {}
+    problems: list[InvalidObject] = []
+    for vendor in vendors:
+        read = node_cards(node, (vendor,))
+        problems.extend(read.problems)
+        for device in sorted(read.devices, key=lambda device: device.index):
+            if device.uuid in devices:
+                path = node.child("metadata").at("annotations")
+                problems.append(
+                    InvalidObject(path, f"registers the card {device.uuid} twice", "give each its own name")
+                )
+            devices.setdefault(device.uuid, device)
+    return NodeCards(tuple(devices.values()), tuple(problems))
+
+
+# What pods ask -------------------------------------------------------------------------------------------------------
+
+
+def card_requests(pod: Fields, vendors: Sequence[Vendor]) -> CardRequests | None:
+    """What a pod asks of cards, with those annotations that say which cards and how; `None`: no card."""
+    requests = requests_of(pod, vendors)
+    if not any(requests):
+        return None
+    # Vendors name their annotations as they name their resources: nvidia.com/gpu, nvidia.com/use-gputype.
+    families = tuple(vendor.resources.count.partition("/")[0] + "/" for vendor in vendors)
+    annotations = pod.child("metadata").text_map("annotations")
+    chosen = sorted(item for item in annotations.items() if item[0] in _CHOOSING or item[0].startswith(families))
+    return CardRequests(
+        by_container=tuple(tuple(asked.values()) for asked in requests),
+        init_count=init_count(pod),
+        annotations=tuple(chosen),
+    )
+
+
+def card_ask(asked: CardRequests, vendors: Iterable[Vendor], settings: HamiSettings = DEFAULTS) -> CardAsk:
+    """The same as the engine takes it; mistakes in the annotations raise `InvalidObject`."""
+    annotations = dict(asked.annotations)
+    policy = pod_policy(annotations, settings)
+    known = {vendor.name: vendor for vendor in vendors}
+    pod = PodCards(
+        requests=tuple({request.vendor: request for request in requests} for requests in asked.by_container),
+        vendors=known,
+        init_count=asked.init_count,
+        wishes={name: policy.wishes(vendor) for name, vendor in known.items()},
+        orders={name: policy.order(vendor) for name, vendor in known.items()},
+        weights=policy.weights,
+    )
+    return CardAsk(pod, read_neighbours(annotations))
+
+
+def pod_tag(pod: Fields) -> PodTag:
+    """How other pods' rules about neighbours see this one."""
+    metadata = pod.child("metadata")
+    return PodTag(metadata.text("namespace"), tuple(sorted(metadata.text_map("labels").items())))
+
+
+# What pods hold ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HeldSlices:
+    """What counts as held by a pod, and what is wrong with what it says."""
+
+    slices: Slices | None = None  # None: nothing
+    problems: tuple[InvalidObject, ...] = ()
+
+
+def held_slices(
+    pod: Fields, devices: Sequence[Device], vendors: Sequence[Vendor], *, granted: Slices | None = None
+) -> HeldSlices:
+    """What a pod holds of its node's cards, to be charged as a hold: it is there, whether it fits or not.
+
+    `granted` is what was decided here; it stands whatever the annotations say. Otherwise a claim can only make cards
+    less free: cards that the node has not are passed over, more than a card has is the whole card, less memory than the
+    pod's containers ask for is the whole card too, and where a claim cannot be read every card of that vendor is taken.
+    """
+    claim = _Claim(pod, {device.uuid: device for device in devices})
+    for vendor in vendors:
+        claim.read(vendor)
+    if granted is not None:
+        if claim.shares and _memory_by_card(claim.shares) != _memory_by_card(granted.shares):
+            claim.complain("tell of other cards than the pod was given")
+        return HeldSlices(granted, tuple(claim.problems))
+    if not claim.shares:
+        return HeldSlices(None, tuple(claim.problems))
+    metadata = pod.child("metadata")
+    try:
+        apart = read_neighbours(metadata.text_map("annotations")).apart
+    except InvalidObject as problem:
+        apart = None
+        claim.problems.append(problem)
+    name = f"{metadata.text('namespace')}/{metadata.text('name')}"
+    held = Slices(tuple(claim.shares), pod=name, tag=pod_tag(pod), apart=apart)
+    return HeldSlices(held, tuple(claim.problems))
+
+
+class _Claim:
+    """What a pod's annotations say that it holds, as far as that is believed. Lives for one reading."""
+
+    def __init__(self, pod: Fields, devices: Mapping[str, Device]) -> None:
+        self._pod = pod
+        self._devices = devices
+        self.shares: list[Share] = []
+        self.problems: list[InvalidObject] = []
+
+    def complain(self, problem: str) -> None:
+        path = self._pod.child("metadata").at("annotations")
+        self.problems.append(InvalidObject(path, problem, "leave to the scheduler what it writes"))
+
+    def read(self, vendor: Vendor) -> None:
+        """Take in what is claimed of one vendor's cards."""
+        try:
+            held = held_shares(self._pod, (vendor,))
+        except InvalidObject as problem:
+            self.problems.append(problem)
+            if any(vendor.name in requests for requests in requests_of(self._pod, (vendor,))):
+                family = (device for device in self._devices.values() if is_of_vendor(device, vendor.name))
+                self.shares.extend(_whole(device, vendor) for device in family)
+            return
+        claimed = () if held is None else held.shares[vendor.name]
+        is_too_little = bool(claimed) and amounts_of(claimed).memory_mib < self._asked_mib(vendor)
+        if is_too_little:
+            self.complain("tell of less memory than the containers ask for")
+        for share in claimed:
+            device = self._devices.get(share.uuid)
+            if device is None:
+                self.complain(f"tell of the card {shown(share.uuid)}, which the node has not")
+            elif is_too_little:
+                self.shares.append(_whole(device, vendor))
+            else:
+                self._take(share, device)
+
+    def _take(self, share: Share, device: Device) -> None:
+        """Believe in a share, but in no more than the card has."""
+        if share.memory_mib > device.memory_mib or share.cores > device.cores or share.slots > device.slots:
+            self.complain(f"tell of more than the card {shown(share.uuid)} has")
+        memory, cores = min(share.memory_mib, device.memory_mib), min(share.cores, device.cores)
+        held = replace(share, memory_mib=memory, cores=cores, slots=min(share.slots, device.slots))
+        self.shares.append(held)
+
+    def _asked_mib(self, vendor: Vendor) -> int:
+        """The memory that the containers ask for all together; a part of a card counts as nothing, as it is of any."""
+        requests = requests_of(self._pod, (vendor,))[init_count(self._pod) :]
+        return sum(request.memory_mib * request.count for asked in requests for request in asked.values())
+
+
+def _whole(device: Device, vendor: Vendor) -> Share:
+    return Share(
+        uuid=device.uuid,
+        vendor=vendor.name,
+        index=device.index,
+        memory_mib=device.memory_mib,
+        cores=device.cores,
+        slots=device.slots,
+    )
+
+
+def _memory_by_card(shares: Iterable[Share]) -> dict[str, int]:
+    return {share.uuid: share.memory_mib for share in shares}
+
+
+# What is written -----------------------------------------------------------------------------------------------------
+
+
+def slice_annotations(
+    pod: Fields, slices: Slices, vendors: Iterable[Vendor], *, node: TableNode, now_s: int
+) -> dict[str, str]:
+    """What is written on a pod that got these slices of a node's cards, as the node's plugin reads it."""
+    known = {vendor.name: vendor for vendor in vendors}
+    annotations = {ASSIGNED_NODE: node.name, ASSIGNED_AT: str(now_s)}
+    for name, containers in slices.given:
+        annotations.update(known[name].annotate(pod, written_shares(containers, name, node.devices)))
+    return annotations

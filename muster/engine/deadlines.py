@@ -1,0 +1,47 @@
+"""Deadlines of gangs: who has slots and has not filled them all in time, and who waits too long for others to leave.
+
+Owned by the engine's state. A gang that is bound in part holds nodes that nobody can use, and a hold whose victims do
+not leave keeps them from everybody; after the deadline each gives everything back.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+
+class GangDeadlines:
+    """When whose time is over."""
+
+    def __init__(self, limit_s: float) -> None:
+        self.limit_s = limit_s
+        self.overdue: dict[str, None] = {}  # gangs that hold slots and did not fill them
+        self._due: list[tuple[float, str]] = []
+        self._waiting_since: dict[str, float] = {}  # since when others are to leave for it
+
+    def start(self, workload: str, now: float) -> None:
+        """A workload got slots: its pods are to be bound from now on."""
+        heapq.heappush(self._due, (now + self.limit_s, workload))
+
+    def stop(self, workload: str) -> None:
+        """A workload gave its slots back."""
+        self.overdue.pop(workload, None)
+
+    def advance(self, now: float, is_stuck: Callable[[str, float], bool]) -> None:
+        """Look at those whose time is over by now; `is_stuck` also gets when they should have got their slots."""
+        while self._due and self._due[0][0] <= now:
+            due_at, workload = heapq.heappop(self._due)
+            if is_stuck(workload, due_at - self.limit_s):
+                self.overdue[workload] = None
+
+    def wait(self, workload: str, now: float) -> None:
+        """Others were told to leave for a workload, now or before."""
+        self._waiting_since.setdefault(workload, now)
+
+    def end_wait(self, workload: str) -> None:
+        self._waiting_since.pop(workload, None)
+
+    def has_waited_too_long(self, workload: str, now: float) -> bool:
+        """Whether those who are to leave for it have had all the time there is."""
+        since = self._waiting_since.get(workload)
+        return since is not None and now - since >= self.limit_s

@@ -1,0 +1,72 @@
+"""Reading pods and nodes for placement: rules, volumes and cards, beside what quota counts.
+
+Filled by `app` from the vendors' parts and handed to the dialects' readers; without it nothing of this is read, so
+that who decides on quota alone is neither slowed down nor refused for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from muster.model.device import Device
+from muster.model.fields import Fields
+from muster.model.labels import NodeTerms, read_node_terms
+from muster.model.pod_rules import PodRules, read_pod_rules
+from muster.model.slices import CardRequests, Slices
+from muster.model.topology import BoundPod, Node
+
+CardsOfPod = Callable[[Fields], CardRequests | None]
+DevicesOfNode = Callable[[Fields], tuple[Device, ...]]
+SlicesOfPod = Callable[[Fields, tuple[Device, ...]], Slices | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementReader:
+    """How pods and nodes are read where Muster decides on nodes."""
+
+    cards_of: CardsOfPod
+    devices_of: DevicesOfNode
+    slices_of: SlicesOfPod
+    volumes: Mapping[str, tuple[NodeTerms, ...]] = field(default_factory=dict)  # by namespace/claim
+
+    def with_volumes(self, claims: Iterable[Fields], volumes: Iterable[Fields]) -> PlacementReader:
+        """The same with the nodes that the volumes bound to claims can be reached from."""
+        terms = {_name(one): _terms_of(one) for one in volumes}
+        bound = {f"{_namespace(one)}/{_name(one)}": terms.get(one.child("spec").text("volumeName")) for one in claims}
+        return replace(self, volumes={key: (found,) for key, found in bound.items() if found is not None})
+
+    def rules_of(self, pod: Fields) -> PodRules:
+        """The rules of a pod that has a namespace."""
+        namespace = _namespace(pod)
+        claims = (one.child("persistentVolumeClaim").text("claimName") for one in pod.child("spec").children("volumes"))
+        found = (self.volumes.get(f"{namespace}/{claim}", ()) for claim in claims if claim)
+        return read_pod_rules(pod, volumes=tuple(terms for each in found for terms in each))
+
+    def node(self, node: Node, obj: Fields) -> Node:
+        """A node with the cards that it registers."""
+        return replace(node, devices=self.devices_of(obj))
+
+    def bound_pod(self, pod: BoundPod, obj: Fields, node: Node | None) -> BoundPod:
+        """A pod that holds a part of a node, with its rules and what it holds of cards."""
+        devices = node.devices if node is not None else ()
+        return replace(pod, rules=self.rules_of(obj), cards=self.cards_of(obj), slices=self.slices_of(obj, devices))
+
+
+def template_as_pod(template: Fields, namespace: str) -> Fields:
+    """A pod template as the pod that will be made of it."""
+    metadata = {**template.child("metadata").values, "namespace": namespace}
+    return Fields({**template.values, "metadata": metadata}, template.path)
+
+
+def _terms_of(volume: Fields) -> NodeTerms | None:
+    affinity = volume.child("spec").child("nodeAffinity")
+    return read_node_terms(affinity.child("required")) if affinity.has("required") else None
+
+
+def _name(obj: Fields) -> str:
+    return obj.child("metadata").text("name")
+
+
+def _namespace(obj: Fields) -> str:
+    return obj.child("metadata").text("namespace")

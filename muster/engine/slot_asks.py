@@ -1,0 +1,61 @@
+"""What is asked of nodes and what is held of them, pod set by pod set. Light enough for those who place nothing.
+
+`muster/engine/slots.py` answers and charges these; `muster/engine/placing.py` asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from muster.model.topology import TopologyAssignment, TopologyRequest
+from muster.model.workload import Slot
+
+if TYPE_CHECKING:
+    from muster.engine.node_table_rows import Demand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotAsk:
+    """A pod set that looks for nodes: how many pods, of what demand, and where a topology has put them already."""
+
+    name: str
+    demand: Demand
+    count: int
+    place: TopologyAssignment | None = None
+    request: TopologyRequest | None = None  # how near to each other, where no topology decides it
+    kept: tuple[Slot, ...] = ()  # pods that stay where they are
+
+    def without(self, node: str) -> SlotAsk:
+        """The ask of a pod set that lost a node: those who were there look for another."""
+        return replace(self, kept=tuple(slot for slot in self.kept if slot.node != node))
+
+    @property
+    def missing(self) -> int:
+        """The pods that have no node yet."""
+        return max(0, self.count - len(self.kept))
+
+
+@dataclass(frozen=True, slots=True)
+class SlotUse:
+    """What the pods of one pod set hold of nodes."""
+
+    demand: Demand
+    slots: tuple[Slot, ...]
+
+    def by_node(self) -> Iterator[tuple[str, list[Slot]]]:
+        """The slots node by node."""
+        groups: dict[str, list[Slot]] = {}
+        for slot in self.slots:
+            groups.setdefault(slot.node, []).append(slot)
+        return iter(groups.items())
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRefusal:
+    """Pods found no nodes."""
+
+    pod_set: str  # empty: all of them together
+    text: str
+    is_final: bool = False  # not even if nothing else ran

@@ -1,0 +1,417 @@
+"""Slots: nodes and shares of cards for the pods of workloads, found and held on the one table of nodes.
+
+`NodeSlots` is owned by the engine's state where Muster decides on nodes. It learns of nodes and of pods that no
+admission accounts for; a cycle takes a checkpoint, charges and releases as it tries things, and rolls back, as with the
+ledger. Searching changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from muster.engine.fit import FitReport, why_not
+from muster.engine.fit_nodes import NodeFacts
+from muster.engine.gang_domains import Domains, DomainWish
+from muster.engine.gangs import Gang, GangRefused, Member, Task, Unstarted, explain_refusal, place_gang
+from muster.engine.node_table_columns import Mark, Placer
+from muster.engine.node_table_rows import (
+    WHOLE,
+    BoolArray,
+    Demand,
+    OnCards,
+    Placed,
+    TableNode,
+    demand,
+    slice_demand,
+)
+from muster.engine.pod_victims import VictimRules, find_victims
+from muster.engine.running_pods import RunningPods
+from muster.engine.slices_ask import CardAsk
+from muster.engine.slot_asks import SlotAsk, SlotRefusal, SlotUse
+from muster.model.flavor import Flavor
+from muster.model.pod_rules import NodeRules, PodRules
+from muster.model.resources import PODS
+from muster.model.slices import CardRequests
+from muster.model.topology import BoundPod, Node, TopologyAssignment
+from muster.model.workload import PodSet, Slot, Workload
+
+DEMANDS_KEPT = 4096
+NO_DEMAND = Demand()
+LEAVES_ANYWAY = -(2**40)  # below every priority
+
+PODS_UNLIMITED = 2**31  # of a node that does not say how many pods it takes
+
+SlotsByPodSet = dict[str, tuple[Slot, ...]]
+CardReader = Callable[[CardRequests], CardAsk]
+SlotMark = Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A workload and the slots of its pod sets."""
+
+    workload: Workload
+    uses: tuple[SlotUse, ...]
+
+    @property
+    def pod_sets(self) -> list[str]:
+        admission = self.workload.admission
+        assert admission is not None, f"{self.workload.key} holds slots without an admission"
+        return [given.name for given in admission.pod_sets if given.slots]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotVictims:
+    """Who has to leave slots: workloads as a whole, and pods of elastic ones that are above the minimum."""
+
+    workloads: tuple[str, ...]
+    shrunk: Mapping[str, SlotsByPodSet]  # by workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardKinds:
+    """What is known of the cards in a cluster: the resources that stand for them, and how pods ask for slices."""
+
+    counts: tuple[str, ...] = ()  # resources that count whole cards
+    resources: frozenset[str] = frozenset()  # all that are about cards
+    read: CardReader | None = None  # None: slices are not read
+    usual_mib: int = 0  # the memory of most cards
+
+
+NO_CARDS = CardKinds()
+
+
+class NodeSlots:
+    """The nodes, what is held of them, and the search for more."""
+
+    def __init__(
+        self,
+        placer: Placer,
+        *,
+        flavors: Mapping[str, Flavor],
+        levels: Sequence[str] = (),
+        cards: CardKinds = NO_CARDS,
+    ) -> None:
+        self.placer = placer
+        self.domains = Domains(levels)
+        self._flavors = flavors
+        self._cards = cards
+        self._demands: dict[object, Demand] = {}
+        self._pods: dict[str, tuple[BoundPod, SlotUse]] = {}
+        self._running = RunningPods()
+        self._holders: dict[str, Holding] = {}  # by workload, as `_running` has them
+        self._changed: dict[str, Holding | None] = {}  # what `_running` has not heard of yet; None: it gave all back
+
+    # Changes that come from outside ----------------------------------------------------------------------------------
+
+    def put_node(self, node: Node) -> None:
+        """Learn of a node, new or changed; what pods hold of it stays held."""
+        counted = sum(node.allocatable.get(name, 0) for name in self._cards.counts)
+        amounts = {**node.allocatable, PODS: node.allocatable.get(PODS, PODS_UNLIMITED)}
+        row = self.placer.table.put(TableNode(name=node.name, amounts=amounts, cards=counted, devices=node.devices))
+        self._facts.put(row, node)
+        self.domains.put(row, node.labels)
+
+    def drop_node(self, name: str) -> None:
+        """Learn that a node is gone; what is held of it is remembered in case it comes back."""
+        row = self.placer.table.find_row(name)
+        if row is not None:
+            self.placer.table.drop(name)
+            self._facts.drop(row)
+            self.domains.drop(row)
+
+    def _row_for(self, node: str) -> int:
+        """The row of a node; one that is not known yet gets one, so that what is held there counts when it comes."""
+        row = self.placer.table.find_row(node)
+        if row is None:
+            self.put_node(Node(name=node))
+            self.drop_node(node)
+            row = self.placer.table.row_of(node)
+        return row
+
+    @property
+    def _facts(self) -> NodeFacts:
+        assert self.placer.pods is not None, "slots keep all rules of pods"
+        return self.placer.pods.facts
+
+    def put_pod(self, pod: BoundPod) -> None:
+        """Learn of a pod that holds a part of a node and that no admission accounts for."""
+        if pod.key in self._pods and self._pods[pod.key][0] == pod:
+            return
+        self.drop_pod(pod.key)
+        demand = self._demand(pod.requests, pod.rules, pod.cards)
+        use = SlotUse(demand, (self._slot_of(pod, demand),))
+        self._pods[pod.key] = (pod, use)
+        self.charge(use)
+        self.commit()
+
+    def drop_pod(self, key: str) -> None:
+        """Learn that such a pod is gone."""
+        known = self._pods.pop(key, None)
+        if known is not None:
+            self.release(known[1])
+            self.commit()
+
+    # What workloads hold ---------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> SlotMark:
+        """A mark that `rollback` returns to."""
+        return self.placer.checkpoint()
+
+    def rollback(self, mark: SlotMark) -> None:
+        """Undo every charge and release since the mark."""
+        self.placer.rollback(mark)
+
+    def commit(self) -> None:
+        """Keep everything: what happened cannot be undone."""
+        self.placer.commit()
+
+    def charge(self, use: SlotUse) -> None:
+        """Hold slots, also those that others were told to leave and have not left yet."""
+        self.placer.table.know(name for name, _ in use.demand.amounts)
+        for row, pods in self._rows(use):
+            self.placer.charge(row, use.demand, *pods, is_hold=True)
+
+    def release(self, use: SlotUse) -> None:
+        """Give slots back."""
+        for row, pods in self._rows(use):
+            self.placer.release(row, use.demand, *pods)
+
+    def has_room(self, uses: Iterable[SlotUse]) -> bool:
+        """Whether the slots are all there and free, at once."""
+        mark = self.checkpoint()
+        is_free = all(self.placer.retake(row, use.demand, *pods) for use in uses for row, pods in self._rows(use))
+        self.rollback(mark)
+        return is_free
+
+    def _rows(self, use: SlotUse) -> Iterator[tuple[int, list[OnCards]]]:
+        for node, slots in use.by_node():
+            yield self._row_for(node), [slot.cards if slot.slices is None else slot.slices for slot in slots]
+
+    def _slot_of(self, pod: BoundPod, demand: Demand) -> Slot:
+        """What a pod that somebody else placed holds; which whole cards it has is not known, so any free ones."""
+        if pod.slices is not None or not demand.cards:
+            return Slot(pod.node, (), pod.slices)
+        free = self.placer.table.cards[self._row_for(pod.node)]
+        fullest = np.argsort(-free, kind="stable")[: demand.cards].tolist()
+        # A node with fewer cards than its pods ask for: the pod counts by its amounts alone.
+        return Slot(pod.node, tuple(sorted(fullest)) if len(fullest) == demand.cards else ())
+
+    # Who runs --------------------------------------------------------------------------------------------------------
+
+    def hold(self, workload: Workload, uses: Sequence[SlotUse]) -> None:
+        """A workload holds these slots from now on."""
+        self._changed[workload.key] = Holding(workload, tuple(uses))
+
+    def give_back(self, workload: str) -> None:
+        """A workload holds no slots any more."""
+        self._changed[workload] = None
+
+    def find_victims(
+        self, workload: Workload, asks: Sequence[SlotAsk], candidates: Container[str]
+    ) -> SlotVictims | None:
+        """Which of these workloads have to leave, whole or in part, so that all pods get slots."""
+        free = [ask for ask in asks if ask.place is None and ask.missing]
+        rules = VictimRules(is_candidate=lambda member: member.gang in candidates)
+        found = find_victims(self.placer, self._gang(workload, free), self.running, rules, domains=self.domains)
+        if isinstance(found, GangRefused):
+            return None
+        parts: dict[str, dict[str, list[Slot]]] = {}
+        for member in found.members:
+            if member.gang not in found.whole_gangs:
+                parts.setdefault(member.gang, {}).setdefault(member.task, []).extend(self._slots([member.place]))
+        shrunk = {key: {name: tuple(slots) for name, slots in sets.items()} for key, sets in parts.items()}
+        return SlotVictims(found.whole_gangs, shrunk)
+
+    @property
+    def running(self) -> RunningPods:
+        """Who runs where, as of now; brought up to date only where somebody asks."""
+        for key, holding in self._changed.items():
+            before = self._holders.pop(key, None)
+            for member in self._members(before) if before is not None else ():
+                self._running.drop(member.pod)
+            self._running.forget(key)
+            if holding is not None:
+                self._holders[key] = holding
+                for member in self._members(holding):
+                    self._running.put(member)
+                if holding.workload.is_elastic:
+                    self._running.learn(_minimum_of(holding.workload))
+        self._changed.clear()
+        return self._running
+
+    def _members(self, holding: Holding) -> Iterator[Member]:
+        workload, is_leaving = holding.workload, holding.workload.is_evicted
+        for name, use in zip(holding.pod_sets, holding.uses, strict=True):
+            for number, slot in enumerate(use.slots):
+                yield Member(
+                    pod=f"{workload.key}/{name}/{number}",
+                    gang=workload.key,
+                    task=name,
+                    demand=use.demand,
+                    place=Placed(self._row_for(slot.node), slot.cards, slot.slices),
+                    queue=workload.queue,
+                    # Those who leave already are taken before anybody is told to.
+                    priority=LEAVES_ANYWAY if is_leaving or slot in workload.leaving_slots else workload.priority,
+                    started_at=workload.reserved_at or 0.0,
+                )
+
+    # Demands ---------------------------------------------------------------------------------------------------------
+
+    def demand_of(self, workload: Workload, pod_set: PodSet, flavors: Mapping[str, str]) -> Demand:
+        """What a pod of a pod set takes of a node, on nodes of the flavors that it got."""
+        names = tuple(sorted(set(flavors.values())))
+        key = (workload.kind_key, pod_set.name, names, pod_set.rules) if workload.kind_key else None
+        known = self._demands.get(key) if key is not None else None
+        if known is None:
+            rules = self._on_flavors(pod_set.rules, names)
+            known = self._demand(pod_set.shape.requests, rules, pod_set.cards)
+            if key is not None:
+                if len(self._demands) >= DEMANDS_KEPT:
+                    self._demands.clear()
+                self._demands[key] = known
+        return known
+
+    def _on_flavors(self, rules: PodRules, names: Iterable[str]) -> PodRules:
+        """The rules of a pod with the labels and tolerations that its flavors give it."""
+        flavors = [self._flavors[name] for name in names if name in self._flavors]
+        labels = {key: value for flavor in flavors for key, value in flavor.labels.items()}
+        tolerations = tuple(one for flavor in flavors for one in flavor.tolerations)
+        if not labels and not tolerations:
+            return rules
+        nodes = rules.nodes
+        more = NodeRules(
+            selector=tuple(sorted({**dict(nodes.selector), **labels}.items())),
+            affinity=nodes.affinity,
+            tolerations=(*nodes.tolerations, *tolerations),
+            volumes=nodes.volumes,
+        )
+        return replace(rules, nodes=more)
+
+    def _demand(self, requests: Mapping[str, int], rules: PodRules, cards: CardRequests | None) -> Demand:
+        # Cards are counted one by one, so their resources are not counted by the node once more.
+        amounts = {name: amount for name, amount in requests.items() if name not in self._cards.resources}
+        amounts[PODS] = 1
+        known = self._cards
+        if cards is not None and cards.is_sliced and known.read is not None:
+            return replace(slice_demand(amounts, known.read(cards), card_memory_mib=known.usual_mib), rules=rules)
+        whole = sum(requests.get(name, 0) for name in known.counts)
+        return replace(demand(amounts, cards=whole, milli=WHOLE), rules=rules)
+
+    # Searching -------------------------------------------------------------------------------------------------------
+
+    def find(self, workload: Workload, asks: Sequence[SlotAsk]) -> SlotsByPodSet | SlotRefusal:
+        """Slots for all pods that have none, or why there are none; nothing is held afterwards."""
+        mark = self.checkpoint()
+        found = self._find(workload, asks)
+        self.rollback(mark)
+        return found
+
+    def find_some(self, workload: Workload, ask: SlotAsk, beside: Sequence[Slot]) -> tuple[Slot, ...]:
+        """Slots for as many pods as there is room for, near those that run; nothing is held afterwards."""
+        gang = replace(self._gang(workload, [ask]), count_least=1)
+        gang = replace(gang, tasks=tuple(replace(task, count_least=0) for task in gang.tasks))
+        members = [
+            Member(pod=f"{slot.node}/{number}", task="", demand=ask.demand, place=Placed(self._row_for(slot.node)))
+            for number, slot in enumerate(beside)
+        ]
+        mark = self.checkpoint()
+        grown = place_gang(self.placer, gang, domains=self.domains, running=members)
+        self.rollback(mark)
+        return () if isinstance(grown, GangRefused) else self._slots(grown.places.get(ask.name, ()))
+
+    def never_fits(self, workload: Workload, asks: Sequence[SlotAsk]) -> SlotRefusal | None:
+        """Why the pods could not all run even if nothing else did; `None` where they could."""
+        free = [ask for ask in asks if ask.place is None and ask.missing]
+        if not free:
+            return None
+        refused = explain_refusal(self.placer, self._gang(workload, free), self.domains)
+        return _refusal(refused) if refused.why is not Unstarted.NO_ROOM else None
+
+    def why_not(self, workload: Workload, pod_set: PodSet, flavors: Iterable[str]) -> FitReport:
+        """How one pod of a pod set fares on each node as things stand."""
+        demand = self.demand_of(workload, pod_set, {name: name for name in flavors})
+        return why_not(self.placer, demand)
+
+    def _find(self, workload: Workload, asks: Sequence[SlotAsk]) -> SlotsByPodSet | SlotRefusal:
+        found: SlotsByPodSet = {}
+        for ask in asks:
+            if ask.place is not None and ask.missing:
+                placed = self._in_domains(ask, ask.place)
+                if placed is None:
+                    return SlotRefusal(ask.name, "its topology has room for the pods, its nodes have not")
+                found[ask.name] = self._slots(placed)
+        free = [ask for ask in asks if ask.place is None and ask.missing]
+        if free:
+            placed_gang = place_gang(self.placer, self._gang(workload, free), domains=self.domains)
+            if isinstance(placed_gang, GangRefused):
+                return _refusal(placed_gang)
+            found.update((name, self._slots(placed)) for name, placed in placed_gang.places.items())
+        return found
+
+    def _in_domains(self, ask: SlotAsk, place: TopologyAssignment) -> list[Placed] | None:
+        """Nodes in the domains that a topology decided on, less those of pods that stay."""
+        kept: dict[str, int] = {}
+        for slot in ask.kept:
+            kept[slot.node] = kept.get(slot.node, 0) + 1
+        placed: list[Placed] = []
+        for domain in place.domains:
+            rows = self._rows_at(place.levels, domain.values)
+            staying = sum(count for node, count in kept.items() if rows[self._row_for(node)])
+            if domain.count > staying:
+                more = self.placer.place_many(ask.demand, domain.count - staying, within=rows)
+                if more is None:
+                    return None
+                placed.extend(more)
+        return placed
+
+    def _rows_at(self, levels: Sequence[str], values: Sequence[str]) -> BoolArray:
+        """The rows of a domain that is named by its labels, narrowest last."""
+        facts = self._facts
+        rows = np.ones(facts.row_count, np.bool_)
+        for label, value in zip(levels[-len(values) :], values, strict=True):
+            column = facts.column(label)
+            rows &= column.ids == column.number_of(value)
+        return rows
+
+    def _gang(self, workload: Workload, asks: Sequence[SlotAsk]) -> Gang:
+        """All pods that have no node yet, to be placed together."""
+        tasks = tuple(
+            Task(name=ask.name, demand=ask.demand, count=ask.missing, count_least=ask.missing) for ask in asks
+        )
+        requests = [ask.request for ask in asks if ask.request is not None]
+        wish = DomainWish(
+            required=next((request.required for request in requests if request.required), ""),
+            preferred=next((request.preferred for request in requests if request.preferred), ""),
+        )
+        return Gang(
+            key=workload.key,
+            tasks=tasks,
+            count_least=sum(task.count for task in tasks),
+            queue=workload.queue,
+            priority=workload.priority,
+            domains=wish,
+        )
+
+    def _slots(self, placed: Iterable[Placed]) -> tuple[Slot, ...]:
+        names = self.placer.table.names
+        return tuple(Slot(names[one.row], one.cards, one.slices) for one in placed)
+
+
+def _minimum_of(workload: Workload) -> Gang:
+    """How few of its pods a workload can go on with."""
+    tasks = tuple(
+        Task(name=one.name, demand=NO_DEMAND, count=one.count, count_least=one.count_least) for one in workload.pod_sets
+    )
+    return Gang(key=workload.key, tasks=tasks, count_least=workload.pods_least)
+
+
+def _refusal(refused: GangRefused) -> SlotRefusal:
+    is_final = refused.why in (Unstarted.NEVER_FITS, Unstarted.TOO_FEW_PODS, Unstarted.LEVEL_MISSING)
+    text = refused.text
+    if refused.asked == 1:
+        text = "no node could ever hold it" if is_final else "no node has room for it now"
+    return SlotRefusal(refused.task, text, is_final)
