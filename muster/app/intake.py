@@ -34,9 +34,12 @@ from muster.dialects.kueue.versions import to_hub
 from muster.dialects.kueue.warning import ObjectWarning
 from muster.engine.contracts import Integration
 from muster.engine.reading import PlacementReader
+from muster.model.device import Device
 from muster.model.documents import Document
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields, shown
+from muster.model.labels import dns1123_subdomain_problem
+from muster.model.quantity import ZERO
 from muster.model.times import moment_text, parse_moment
 
 POD_GROUP = f"{GROUP}/pod-group-name"
@@ -45,7 +48,6 @@ PERSISTENT_VOLUME = ("", "PersistentVolume")
 READ_AS_THEY_ARE = (
     ("", "Namespace"),
     ("", "LimitRange"),
-    NODE,
     PERSISTENT_VOLUME,
     ("", "PersistentVolumeClaim"),
 )
@@ -222,7 +224,13 @@ class _Taking:
     def _take_object(self, item: _Item) -> None:
         if item.kind[0] == GROUP:
             self._take_kueue(item)
+        elif item.kind == NODE:
+            _check_name(item)
+            _check_amounts(Fields(item.value).child("status"))
+            self._keep(_taken_as_ready(item.value))
+            self._warn(item, *self._doubts(Fields(item.value), ()))
         elif item.kind in READ_AS_THEY_ARE:
+            _check_name(item)
             self._keep(item.value)
         elif item.kind == PRIORITY_CLASS:
             Fields(item.value).integer("value")
@@ -257,6 +265,20 @@ class _Taking:
             self.workloads[f"{metadata.text('namespace')}/{metadata.text('name')}"] = fields
         self._keep(obj)
 
+    def _doubts(self, obj: Fields, devices: tuple[Device, ...]) -> tuple[InvalidObject, ...]:
+        """What an object says of cards that is not believed."""
+        return self.how.placement.doubts_of(obj, devices) if self.how.placement is not None else ()
+
+    def _devices_of(self, node: str) -> tuple[Device, ...]:
+        """The cards of a node by its name; none where cards are not read, or not readable."""
+        item = self.items.get((NODE, "", node))
+        if item is None or self.how.placement is None:
+            return ()
+        try:
+            return self.how.placement.devices_of(Fields(item.value))
+        except InvalidObject:
+            return ()  # said of the node itself
+
     def _keep(self, obj: Object) -> None:
         """Take an object that can be read; what cannot is named here, where its file is known."""
         read((obj,), self.how)
@@ -286,6 +308,7 @@ class _Taking:
         integration.pod_sets(job)  # What Kubernetes refuses is refused, whoever the job is for.
         if item.kind == POD and job.child("spec").text("nodeName"):
             self._keep(item.value)  # It occupies its node, whoever pays for it.
+            self._warn(item, *self._doubts(job, self._devices_of(job.child("spec").text("nodeName"))))
         unknown = unknown_metadata(job)
         if unknown and self.configuration.strict_validation:
             raise InvalidObjects(unknown)
@@ -402,6 +425,28 @@ class _Taking:
 
 def _remark(item: _Item, about: ObjectWarning | InvalidObject) -> Remark:
     return Remark(source=item.source, object=item.reference, path=about.path, problem=about.problem, hint=about.hint)
+
+
+def _check_name(item: _Item) -> None:
+    metadata = item.metadata
+    if problem := dns1123_subdomain_problem(metadata.text("name")):
+        raise metadata.error("name", problem, "give a name of lowercase letters, digits, '-' and '.'")
+
+
+def _check_amounts(status: Fields) -> None:
+    """No node has less than nothing, and nobody's room may come from such a mistake."""
+    allocatable = status.child("allocatable")
+    for name, amount in status.quantities("allocatable").items():
+        if amount < ZERO:
+            raise InvalidObject(f"{allocatable.path}[{name}]", f"is {shown(allocatable.raw(name))}", "give 0 or more")
+
+
+def _taken_as_ready(node: Object) -> Object:
+    """The node, ready unless it says otherwise: who writes one down for a plan means one that works."""
+    status = Fields(node).child("status")
+    if status.items("conditions"):
+        return node
+    return {**node, "status": {**status.values, "conditions": [{"type": "Ready", "status": "True"}]}}
 
 
 def _name(obj: Fields) -> str:

@@ -22,27 +22,64 @@ from muster.engine.node_table_columns import Placer
 from muster.engine.profile import Batch, Profile
 from muster.engine.reading import PlacementReader
 from muster.engine.slots import CardKinds, NodeSlots
-from muster.model.flavor import Flavor
+from muster.model.device import Device
+from muster.model.errors import InvalidObject
+from muster.model.fields import Fields, shown
 from muster.model.labels import Selector
-from muster.model.queue import PreemptionPolicy, PreemptionRules, Queue, Quota, ResourceGroup
-from muster.model.resources import PODS, UNLIMITED
+from muster.model.queue import PreemptionPolicy, PreemptionRules, Queue
+from muster.model.resources import amount_of
+from muster.model.slices import CardRequests
 from muster.model.snapshot import Snapshot
 from muster.model.topology import levels_of
 from muster.model.workload import Workload
 
 PLAIN = "(no queue)"  # the queue of those that name none: without limits, by priority
-ANY_FLAVOR = "any"
 POD_PACE_S = 1.0  # a job's controller makes its pods one after the other
+CARDS_MOST = 1024  # of one node
 
 
 def placement_reader() -> PlacementReader:
     """How pods and nodes are read, with the cards of all vendors."""
     known = tuple(vendors().values())
     return PlacementReader(
-        cards_of=lambda pod: card_requests(pod, known),
-        devices_of=lambda node: table_devices(node, known).devices,
+        cards_of=lambda pod: _cards_of(pod, known),
+        devices_of=lambda node: _devices_of(node, known),
         slices_of=lambda pod, devices: held_slices(pod, devices, known).slices,
+        doubts_of=lambda obj, devices: _doubts_of(obj, devices, known),
     )
+
+
+def _cards_of(pod: Fields, known: tuple[Vendor, ...]) -> CardRequests | None:
+    """What a pod asks of cards; its wishes are tried here, where whoever wrote them can be told."""
+    asked = card_requests(pod, known)
+    if asked is not None:
+        try:
+            card_ask(asked, known)
+        except InvalidObject as problem:
+            raise InvalidObject(pod.at(problem.path), problem.problem, problem.hint) from None
+    return asked
+
+
+def _devices_of(node: Fields, known: tuple[Vendor, ...]) -> tuple[Device, ...]:
+    """The cards of a node. Every node of the table is as wide as the widest, so none may be absurdly wide."""
+    allocatable = node.child("status").child("allocatable")
+    amounts = node.child("status").quantities("allocatable")
+    for name in (vendor.resources.count for vendor in known):
+        if name in amounts and amount_of(name, amounts[name]) > CARDS_MOST:
+            hint = f"a node has at most {CARDS_MOST} cards"
+            raise InvalidObject(f"{allocatable.path}[{name}]", f"is {shown(allocatable.raw(name))}", hint)
+    devices = table_devices(node, known).devices
+    if len(devices) > CARDS_MOST:
+        path = node.child("metadata").at("annotations")
+        raise InvalidObject(path, f"register {len(devices)} cards", f"a node has at most {CARDS_MOST}")
+    return devices
+
+
+def _doubts_of(obj: Fields, devices: tuple[Device, ...], known: tuple[Vendor, ...]) -> tuple[InvalidObject, ...]:
+    """What a node registers in vain, or a bound pod claims of its node's cards."""
+    if obj.text("kind") == "Node":
+        return table_devices(obj, known).problems
+    return held_slices(obj, devices, known).problems
 
 
 def node_slots(snapshot: Snapshot, configuration: Configuration) -> NodeSlots:
@@ -92,18 +129,11 @@ def with_plain_queue(snapshot: Snapshot, profile: Profile, without_queue: Collec
         name=PLAIN,
         title=PLAIN,
         is_leaf=True,
-        quotas={(ANY_FLAVOR, PODS): Quota(nominal=UNLIMITED)},
-        groups=(ResourceGroup((PODS,), (ANY_FLAVOR,)),),
         preemption=PreemptionRules(within_queue=PreemptionPolicy.LOWER_PRIORITY),
         admits_namespaces=Selector(),
-        ignores_undeclared=True,
+        is_unlimited=True,
     )
-    return replace(
-        snapshot,
-        workloads=workloads,
-        queues={**snapshot.queues, PLAIN: plain},
-        flavors={**snapshot.flavors, ANY_FLAVOR: Flavor(name=ANY_FLAVOR)},
-    )
+    return replace(snapshot, workloads=workloads, queues={**snapshot.queues, PLAIN: plain})
 
 
 def _pods_of(workload: Workload) -> Iterator[Workload]:

@@ -47,12 +47,14 @@ class Cycle:
         self.promised: list[tuple[QuotaNode, Need]] = []  # charged for those who wait for others to leave
         self.promised_in_vain: set[str] = set()  # roots where one that nobody will leave for holds something
         self.has_places_in_vain = False  # and whether it holds places of nodes, which trees share
+        self.step = 0  # counts what was taken in this cycle
         self.resumes_at = ""
         self.has_movers = False  # somebody moves or goes in this plan already, and was left alone
         self.takers: dict[str, str] = {}  # by root: who last took something in this cycle
         self.skipped_preemptions: dict[str, int] = {}
         self.recomputed: dict[tuple[str, str], int] = {}
         self.waiting_for_pods: tuple[str, ...] | None = None
+        self._need: tuple[Assignment, Need] | None = None  # the last one asked for
 
     @property
     def is_out_of_steps(self) -> bool:
@@ -153,9 +155,14 @@ class Cycle:
 
     def promise(self, queue: QuotaNode, need: Need) -> None:
         """Hold what a waiting workload will need against the entries behind it, for this cycle."""
+        self.take(queue, need)
+        self.promised.append((queue, need))
+
+    def take(self, queue: QuotaNode, need: Need) -> None:
+        """Charge what a workload gets, for the rest of the cycle."""
+        self.step += 1
         self.ledger.charge(queue, need.amounts)
         self.ledger.charge_places(need.places)
-        self.promised.append((queue, need))
 
     def is_there_now(self, queue: QuotaNode, need: Need) -> bool:
         """Whether quota and places suffice while everybody told to go is still there.
@@ -174,8 +181,10 @@ class Cycle:
 
     def need_of(self, workload: Workload, queue: QuotaNode, assignment: Assignment) -> Need:
         """All that an assignment takes."""
-        placing = self.placing_for(workload, queue)
-        return Need(assignment.usage, placing.uses(assignment) if placing is not None else [])
+        if self._need is None or self._need[0] is not assignment:
+            placing = self.placing_for(workload, queue)
+            self._need = (assignment, Need(assignment.usage, placing.uses(assignment) if placing is not None else []))
+        return self._need[1]
 
     def _may_preempt_now(self, queue: QuotaNode) -> bool:
         """A queue that preempted a moment ago may have to wait, where the setting says so."""

@@ -25,7 +25,7 @@ SHORTAGES_MOST = 8
 
 def reserve_reason(queue: QuotaNode, assignment: Assignment) -> Reason:
     """Why a workload was admitted: which flavors pay, where anybody counts."""
-    if queue.queue.ignores_undeclared:
+    if queue.queue.is_unlimited:
         return because(Code.PLACED)
     flavors = sorted({flavor for flavor, _ in assignment.usage})
     paying = ", ".join(flavors) or "no flavor, for it asks for nothing that is counted"

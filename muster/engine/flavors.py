@@ -23,7 +23,7 @@ from muster.engine.assignment import (
 from muster.engine.flavor_fit import FlavorFit, Oracle, mismatch
 from muster.engine.placing import Placing
 from muster.engine.tree import QuotaNode
-from muster.model.flavor import Flavor
+from muster.model.flavor import ANY_FLAVOR, Flavor
 from muster.model.plan import ScanProgress
 from muster.model.queue import FlavorRules, ResourceGroup
 from muster.model.reason import Code, Reason, because
@@ -87,6 +87,8 @@ class FlavorSearch:
 
     def assign(self, counts: Sequence[int] | None = None) -> Assignment:
         """The best flavors for the workload, or for a smaller one with these counts."""
+        if self.queue.queue.is_unlimited:
+            return self._uncounted(counts)
         chosen: list[PodSetChoice] = []
         usage: dict[FlavorResource, int] = {}
         for members in self._grouped(counts):
@@ -102,6 +104,23 @@ class FlavorSearch:
                 break
         levels = [choice.level for pod_set in chosen for choice in pod_set.flavors.values()]
         assignment = Assignment(pod_sets=tuple(chosen), usage=usage, level=max(levels, default=0))
+        return self.placing.placed(assignment) if self.placing is not None else assignment
+
+    def _uncounted(self, counts: Sequence[int] | None) -> Assignment:
+        """In a queue without limits there is no flavor to look for; only nodes can be missing."""
+        flavors = {PODS: FlavorChoice(ANY_FLAVOR, Mode.FIT, 0, -1)}
+        chosen = tuple(
+            PodSetChoice(
+                name=pod_set.name,
+                count=counts[index] if counts is not None else self._count_of(pod_set),
+                requests={},
+                flavors=flavors,
+                attempts=(),
+                reasons=(),
+            )
+            for index, pod_set in enumerate(self.workload.pod_sets)
+        )
+        assignment = Assignment(pod_sets=chosen, usage={}, level=0)
         return self.placing.placed(assignment) if self.placing is not None else assignment
 
     def _own_choices(self, member: _Member, found: _Found) -> dict[str, FlavorChoice]:
@@ -164,17 +183,13 @@ class FlavorSearch:
                 looked_at.update(group.resources)
                 covered = {name: requests[name] for name in group.resources if name in requests}
                 results.append(self._scan(members, group, covered, used))
-            elif requests[resource] and not self._ignores_undeclared:
+            elif requests[resource] and not self.settings.ignores_undeclared:
                 uncovered.append(resource)
         if uncovered:
             names = ", ".join(uncovered)
             reason = because(Code.RESOURCE_NOT_COVERED, queue=self.queue.queue.title, resource=names)
             return _Found(reasons=[reason], refusal=Code.NO_MATCHING_FLAVOR)
         return _merged(results)
-
-    @property
-    def _ignores_undeclared(self) -> bool:
-        return self.settings.ignores_undeclared or self.queue.queue.ignores_undeclared
 
     def _scan(
         self,

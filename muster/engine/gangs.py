@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -178,8 +179,15 @@ def find_fault(gang: Gang, domains: Domains) -> GangRefused | None:
     return None
 
 
-def task_orders(placer: Placer, gang: Gang) -> tuple[tuple[Task, ...], ...]:
-    """The orders in which to place tasks: the biggest pods first, and as given if that is another order."""
+class TaskOrder(NamedTuple):
+    """In which order the tasks of a gang are placed."""
+
+    least: tuple[Task, ...]  # the minimum of each
+    rest: tuple[Task, ...]  # and what the minimum of all lacks then
+
+
+def task_orders(placer: Placer, gang: Gang) -> tuple[TaskOrder, ...]:
+    """The orders to try: big pods find room while there is most of it, and of small ones more find any; or as given."""
     totals = placer.table.total.sum(axis=1, dtype=np.float64)
 
     def size(task: Task) -> tuple[int, int, float]:
@@ -190,7 +198,10 @@ def task_orders(placer: Placer, gang: Gang) -> tuple[tuple[Task, ...], ...]:
         return task.demand.card_milli, task.demand.milli, max(shares)
 
     by_size = tuple(sorted(gang.tasks, key=size, reverse=True))
-    return (by_size,) if by_size == gang.tasks else (by_size, gang.tasks)
+    orders = [TaskOrder(least, rest) for least in (by_size, gang.tasks) for rest in (gang.tasks, by_size[::-1])]
+    if gang.minimum == sum(task.count_least for task in gang.tasks):
+        orders = [TaskOrder(order.least, ()) for order in orders]
+    return tuple(dict.fromkeys(orders))
 
 
 def place_up_to(placer: Placer, demand: Demand, most: int, within: BoolArray | None = None) -> list[Placed]:
@@ -227,18 +238,18 @@ def _place_minimum(placer: Placer, gang: Gang, within: BoolArray | None) -> dict
 
 
 def _place_in_order(
-    placer: Placer, gang: Gang, order: Sequence[Task], within: BoolArray | None
+    placer: Placer, gang: Gang, order: TaskOrder, within: BoolArray | None
 ) -> dict[str, list[Placed]] | None:
     """The minimum with the tasks in this order; what was placed before it failed is the caller's to roll back."""
     places: dict[str, list[Placed]] = {task.name: [] for task in gang.tasks}
-    for task in order:
+    for task in order.least:
         if task.count_least:
             placed = placer.place_many(task.demand, task.count_least, within=within)
             if placed is None:
                 return None
             places[task.name].extend(placed)
     left = gang.minimum - sum(task.count_least for task in gang.tasks)
-    for task in order:
+    for task in order.rest:
         more = place_up_to(placer, task.demand, min(left, task.count - task.count_least), within)
         places[task.name].extend(more)
         left -= len(more)

@@ -69,7 +69,7 @@ def places_of(workload: Workload, admission: Admission, places: Places) -> Itera
         if given.place is not None and flavor:
             yield PlacedUse(flavor, given.place, pod_set.shape.requests)
         if given.slots and places.slots is not None:
-            yield SlotUse(places.slots.demand_of(workload, pod_set, given.flavors), given.slots)
+            yield SlotUse(places.slots.demand_of(workload, pod_set, given.flavors.values()), given.slots)
 
 
 def part_of(holder: Holder, left: Mapping[str, tuple[Slot, ...]], slots: NodeSlots) -> Holder:
@@ -79,7 +79,8 @@ def part_of(holder: Holder, left: Mapping[str, tuple[Slot, ...]], slots: NodeSlo
     given = tuple(_scaled(one, len(left[one.name])) for one in admission.pod_sets if one.name in left)
     pod_sets = {pod_set.name: pod_set for pod_set in holder.workload.pod_sets}
     uses = tuple(
-        SlotUse(slots.demand_of(holder.workload, pod_sets[one.name], one.flavors), left[one.name]) for one in given
+        SlotUse(slots.demand_of(holder.workload, pod_sets[one.name], one.flavors.values()), left[one.name])
+        for one in given
     )
     usage = Admission(queue=admission.queue, pod_sets=given).usage()
     return Holder(holder.workload, holder.queue, usage, holder.flavored, uses)
@@ -124,6 +125,7 @@ class Holders:
     def __init__(self) -> None:
         self._by_queue: dict[str, dict[str, Holder]] = {}
         self._by_key: dict[str, Holder] = {}
+        self._priorities: dict[str, dict[int, int]] = {}  # by queue: how many workloads of each priority
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -141,9 +143,23 @@ class Holders:
         assert holder.workload.key not in self._by_key, f"{holder.workload.key} holds quota already"
         self._by_key[holder.workload.key] = holder
         self._by_queue.setdefault(holder.queue.name, {})[holder.workload.key] = holder
+        self._count(holder, 1)
+
+    def lowest_priority(self, queue: str) -> int | None:
+        """The lowest priority of those that hold quota of a queue; `None` where nobody does."""
+        return min(self._priorities.get(queue, ()), default=None)
+
+    def _count(self, holder: Holder, sign: int) -> None:
+        counts = self._priorities.setdefault(holder.queue.name, {})
+        priority = holder.workload.priority
+        counts[priority] = counts.get(priority, 0) + sign
+        if not counts[priority]:
+            del counts[priority]
 
     def replace(self, holder: Holder) -> None:
         """Keep what is charged and remember the newer object."""
+        self._count(self._by_key[holder.workload.key], -1)
+        self._count(holder, 1)
         self._by_key[holder.workload.key] = holder
         self._by_queue[holder.queue.name][holder.workload.key] = holder
 
@@ -151,4 +167,5 @@ class Holders:
         holder = self._by_key.pop(workload, None)
         if holder is not None:
             del self._by_queue[holder.queue.name][workload]
+            self._count(holder, -1)
         return holder

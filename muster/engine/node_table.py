@@ -174,11 +174,15 @@ class NodeTable:
         """The row of a node, also of one that is gone; `None` when it was never here."""
         return self._row_by_name.get(name)
 
-    def know(self, resources: Iterable[str]) -> None:
-        """Make columns for resources that pods hold and no node has, so that even those are counted."""
+    def know(self, resources: Iterable[str], *, cards: int = 0) -> None:
+        """Make columns for resources and cards that pods hold and no node has, so that even those are counted."""
         unknown = {name: 0 for name in resources if name not in self._columns}
-        if unknown:
-            self._widen([TableNode(name="", amounts=unknown)])
+        if unknown or cards > self._card_width:
+            self._widen([TableNode(name="", amounts=unknown)], cards)
+
+    def card_width_of(self, row: int) -> int:
+        """How many columns the cards of a row take; where some are gone and still held, more than it has cards."""
+        return self.slices.width_of(row) if self.slices.is_known(row) else int(self.card_count[row])
 
     def is_within(self, row: int, *pods: OnCards) -> bool:
         """Whether no more of a row is held than it has, of its cards those that these pods hold."""

@@ -44,11 +44,12 @@ _UNFIT = -np.inf
 class Column:
     """What is known of every row for one demand."""
 
-    __slots__ = ("card", "fact_tick", "layout", "merit", "tick")
+    __slots__ = ("card", "fact_tick", "layout", "merit", "suits", "tick")
 
     def __init__(self, rows: int, layout: int) -> None:
         self.merit: FloatArray = np.full(rows, _UNFIT)  # the score where the pod fits
         self.card: IntArray | None = None  # the card that the policy would take
+        self.suits: BoolArray | None = None  # which nodes let such a pod in, as of `fact_tick`
         self.tick = -1
         self.fact_tick = -1
         self.layout = layout
@@ -162,8 +163,11 @@ class Placer:
             at = index
         fit = fit_rows(demand, rows)
         if self.pods is not None:
-            assert self.pods.facts.row_count == self.table.row_count, "the facts of every node come with the node"
-            fit &= self.pods.facts.suits(demand.rules.nodes)[at]
+            facts = self.pods.facts
+            assert facts.row_count == self.table.row_count, "the facts of every node come with the node"
+            if column.suits is None or column.fact_tick != facts.tick:
+                column.suits = facts.suits(demand.rules.nodes)
+            fit &= column.suits[at]
         for more in self.fit_hooks:
             fit &= more(demand, rows)
         merit: FloatArray = np.where(fit, 0.0, _UNFIT)
@@ -218,20 +222,19 @@ class Placer:
 
     def place_many(self, demand: Demand, count: int, *, within: BoolArray | None = None) -> tuple[Placed, ...] | None:
         """Places so many alike pods, or none of them: `None` when they do not all fit, and nothing is taken then."""
+        if count == 1:
+            placed_one = self.place(demand, within=within)
+            return None if placed_one is None else (placed_one,)
         if not self._has_room(demand, count, within):
             return None
-        if self._prefers or demand.rules.is_moved_by_its_like:
+        if demand.rules.is_moved_by_its_like or self._has_preferences(demand):
             return self.place_all((demand for _ in range(count)), within=within)
         mark = self.checkpoint()
-        placed: list[Placed] = []
-        put = self._fill_best if self._fills else self._serve_best
-        allowed = self._allowed(demand, within)  # none of these pods keeps another one away
-        while len(placed) < count:
-            more = put(demand, count - len(placed), allowed)
-            if not more:
-                self.rollback(mark)
-                return None
-            placed.extend(more)
+        put = self._fill_rows if self._fills else self._serve_rows
+        placed = put(demand, count, self._allowed(demand, within))  # none of these pods keeps another one away
+        if len(placed) < count:
+            self.rollback(mark)
+            return None
         return tuple(placed)
 
     def _find(self, demand: Demand, allowed: BoolArray | None) -> Placed | None:
@@ -239,7 +242,7 @@ class Placer:
         if not len(column.merit):
             return None
         merit = column.merit if allowed is None else np.where(allowed, column.merit, _UNFIT)
-        if self._prefers:
+        if self._has_preferences(demand):
             merit = self._with_preferences(demand, merit)
         while True:
             row = int(merit.argmax())
@@ -248,14 +251,18 @@ class Placer:
             placed = self._pick(demand, column, row)
             if placed is not None:
                 return placed
-            merit = self._struck(demand, column, merit, row)
+            self._strike(demand, column, row)
+            merit = merit.copy()
+            merit[row] = _UNFIT
+
+    def _has_preferences(self, demand: Demand) -> bool:
+        """Whether the rows that fit have to be compared with each other."""
+        return bool(self._prefers) and self.pods is not None and has_preferences(self.pods, demand.rules)
 
     def _with_preferences(self, demand: Demand, merit: FloatArray) -> FloatArray:
         """The scores with those added that compare the rows that fit with each other."""
-        if self.pods is None or not has_preferences(self.pods, demand.rules):
-            return merit
         rows = np.flatnonzero(merit > _UNFIT)
-        if not len(rows):
+        if self.pods is None or not len(rows):
             return merit
         merit = merit.copy()  # it may be a column that is kept
         candidates = Candidates(demand.rules, rows, self.pods)
@@ -263,37 +270,48 @@ class Placer:
             merit[rows] += prefer(candidates)
         return merit
 
-    def _serve_best(self, demand: Demand, count: int, allowed: BoolArray | None) -> list[Placed]:
-        """Give one pod to each of the rows that are best; a row that got one is less liked than those that got none."""
-        column = self.column(demand)
-        merit = column.merit if allowed is None else np.where(allowed, column.merit, _UNFIT)
-        best = merit.max(initial=_UNFIT)
-        if best == _UNFIT:
-            return []
-        placed = []
-        for row in np.flatnonzero(merit == best).tolist():
-            picked = self._pick(demand, column, row)
-            if picked is None:
-                self._struck(demand, column, merit, row)
-                continue
-            self.charge(row, demand, picked.held)
-            placed.append(picked)
-            if len(placed) == count:
+    def _serve_rows(self, demand: Demand, count: int, allowed: BoolArray | None) -> list[Placed]:
+        """Give one pod to each of the best rows, again and again: a row that got one is less liked than the others."""
+        placed: list[Placed] = []
+        while len(placed) < count:
+            column = self.column(demand)
+            merit = column.merit if allowed is None else np.where(allowed, column.merit, _UNFIT)
+            best = merit.max(initial=_UNFIT)
+            if best == _UNFIT:
                 break
+            for row in np.flatnonzero(merit == best)[: count - len(placed)].tolist():
+                picked = self._pick(demand, column, row)
+                if picked is not None:
+                    self.charge(row, demand, picked.held)
+                    placed.append(picked)
+                elif not self._strike(demand, column, row):
+                    allowed = np.ones(len(merit), np.bool_) if allowed is None else allowed.copy()
+                    allowed[row] = False
         return placed
 
-    def _fill_best(self, demand: Demand, count: int, allowed: BoolArray | None) -> list[Placed]:
-        """Put pods on the best row until it is full or all are placed."""
-        best = self._find(demand, allowed)
-        if best is None:
-            return []
-        if demand.ask is not None:
-            return self._fill_slices(demand, count, best)
-        table, row = self.table, best.row
+    def _fill_rows(self, demand: Demand, count: int, allowed: BoolArray | None) -> list[Placed]:
+        """Put pods on the best row until it is full, then on the next best: how full one is changes no other."""
+        column = self.column(demand)
+        merit = column.merit.copy() if allowed is None else np.where(allowed, column.merit, _UNFIT)
+        placed: list[Placed] = []
+        while len(placed) < count and len(merit):
+            row = int(merit.argmax())
+            if merit[row] == _UNFIT:
+                break
+            merit[row] = _UNFIT
+            fill = self._fill_cards if demand.ask is None else self._fill_slices
+            placed.extend(fill(demand, column, row, count - len(placed)))
+        return placed
+
+    def _fill_cards(self, demand: Demand, column: Column, row: int, count: int) -> list[Placed]:
+        """Put pods on one row, as many as fit."""
+        first = self._pick(demand, column, row)  # the first gets the cards that the policy likes
+        assert first is not None, "a row that fits has the cards"
+        table = self.table
         room = min(count, int(room_in(demand, table.rows(np.array([row])))[0]))
         free = table.cards[row].copy()
         pods: list[tuple[int, ...]] = []
-        cards: tuple[int, ...] | None = best.cards  # the first gets the cards that the policy likes
+        cards: tuple[int, ...] | None = first.cards
         while cards is not None and len(pods) < room:
             for card in cards:
                 free[card] -= demand.milli
@@ -302,29 +320,25 @@ class Placer:
         self.charge(row, demand, *pods)
         return [Placed(row, cards) for cards in pods]
 
-    def _fill_slices(self, demand: Demand, count: int, best: Placed) -> list[Placed]:
+    def _fill_slices(self, demand: Demand, column: Column, row: int, count: int) -> list[Placed]:
         """Put pods that ask for slices on one row, each after those before it."""
-        column = self.column(demand)
         placed: list[Placed] = []
-        more: Placed | None = best
-        while more is not None and len(placed) < count:
-            self.charge(more.row, demand, more.held)
+        while len(placed) < count and fit_rows(demand, self.table.rows(np.array([row])))[0]:
+            more = self._pick(demand, column, row)
+            if more is None:
+                if not placed:
+                    self._strike(demand, column, row)
+                break
+            self.charge(row, demand, more.held)
             placed.append(more)
-            is_full = not fit_rows(demand, self.table.rows(np.array([best.row])))[0]
-            more = None if is_full else self._pick(demand, column, best.row)
         return placed
 
-    def _struck(self, demand: Demand, column: Column, merit: FloatArray, row: int) -> FloatArray:
-        """The scores without a row whose cards do not suit the pod after all.
-
-        Where that is so for every pod like it, the column remembers it until the row changes.
-        """
-        if is_alike_for_all(self.table, row, demand):
+    def _strike(self, demand: Demand, column: Column, row: int) -> bool:
+        """Remember until the row changes that its cards do not suit such a pod; not where other pods fare otherwise."""
+        is_alike = is_alike_for_all(self.table, row, demand)
+        if is_alike:
             column.merit[row] = _UNFIT
-        if merit is column.merit:
-            merit = merit.copy()
-        merit[row] = _UNFIT
-        return merit
+        return is_alike
 
     def _has_room(self, demand: Demand, count: int, within: BoolArray | None) -> bool:
         """A quick look at whether so many could fit at all, so that hopeless gangs cost no search.

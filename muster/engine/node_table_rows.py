@@ -27,6 +27,7 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 WHOLE = 1000  # shares of a card are counted in thousandths
+CARDS_CAP = 2**31  # more cards than any node has: who asks for more fits nowhere either
 AMOUNT_CAP = 2**62  # what a cell can hold: a node with more counts as having this much, a pod asking more fits nowhere
 
 # How pods use cards, as columns of the table's `kinds`: without any, a part of one, then so many whole ones.
@@ -94,7 +95,7 @@ class Demand:
 
 def demand(amounts: Mapping[str, int], *, cards: int = 0, milli: int = WHOLE, models: tuple[str, ...] = ()) -> Demand:
     """The demand of a pod from its requests by resource; without cards the share is none."""
-    return Demand(_known(amounts), cards, milli if cards else 0, tuple(sorted(set(models))))
+    return Demand(_known(amounts), min(cards, CARDS_CAP), milli if cards else 0, tuple(sorted(set(models))))
 
 
 def _known(amounts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
@@ -108,7 +109,7 @@ def slice_demand(amounts: Mapping[str, int], ask: CardAsk, *, card_memory_mib: i
     an amount of memory counts as its part of a card of `card_memory_mib`, the usual size in the cluster, and as next to
     nothing where that is not known. What fits where is decided by the amounts themselves.
     """
-    return Demand(_known(amounts), ask.cards, ask.percent(card_memory_mib) * WHOLE // 100, ask=ask)
+    return Demand(_known(amounts), min(ask.cards, CARDS_CAP), ask.percent(card_memory_mib) * WHOLE // 100, ask=ask)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ def nominate(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Entry:
     entry.assignment, entry.victims = found.assignment, found.victims
     entry.status = Status.NOMINATED
     entry.was_fit = found.assignment.outcome is Outcome.FIT
+    entry.seen_at = cycle.step
     entry.held_back = _held_back(cycle, workload)
     # A slice asks only for what comes on top of its older one, so it says nothing about others of its kind.
     entry.is_personal = cycle.search.is_personal or entry.older_slice is not None

@@ -45,6 +45,7 @@ class Entry:
     resumed: ScanProgress | None = None  # where its flavor search went on
     held_back: Reason | None = None  # why it may start only where there is room for it as it is
     was_fit: bool = False  # it would have fitted when the cycle began
+    seen_at: int = -1  # how much the cycle had decided when it was looked at
 
     @property
     def level(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from muster.engine.assignment import WORST, Assignment, Attempt, Mode, Outcome, PodSetChoice
 from muster.engine.holders import part_of
@@ -26,6 +27,9 @@ from muster.model.topology import (
     TopologyAssignment,
 )
 from muster.model.workload import PodSet, Slot, Workload
+
+if TYPE_CHECKING:
+    from muster.engine.node_table_rows import Demand
 
 Asks = dict[str, list[PlacementAsk]]
 
@@ -67,7 +71,7 @@ class Placing:
                 requests = self._pod_set(choice).shape.requests
                 uses.append(PlacedUse(self._topology_flavor(choice), choice.place, requests))
             if choice.slots:
-                uses.append(SlotUse(self._slot_ask(choice).demand, choice.slots))
+                uses.append(SlotUse(self._demand(choice), choice.slots))
         return uses
 
     def has_place(self, assignment: Assignment) -> bool:
@@ -152,7 +156,9 @@ class Placing:
         if assignment.outcome is Outcome.FIT:
             found = slots.find(self.workload, asks)
             if not isinstance(found, SlotRefusal):
-                return _with_slots(assignment, found)
+                for choice in assignment.pod_sets:  # it was made a moment ago and is nobody else's yet
+                    choice.slots = found.get(choice.name, ())
+                return assignment
             return self._without_slots(assignment, found, Mode.NO_FIT if found.is_final else Mode.PREEMPT)
         never = slots.never_fits(self.workload, asks)
         return self._without_slots(assignment, never, Mode.NO_FIT) if never is not None else assignment
@@ -161,17 +167,20 @@ class Placing:
         return [self._slot_ask(c) for c in assignment.pod_sets if not c.is_delayed and c.count > 0]
 
     def _slot_ask(self, choice: PodSetChoice) -> SlotAsk:
-        assert self.places.slots is not None, "only asked where Muster decides on nodes"
         pod_set = self._pod_set(choice)
-        flavors = {resource: cell.flavor for resource, cell in choice.flavors.items()}
         return SlotAsk(
             name=choice.name,
-            demand=self.places.slots.demand_of(self.workload, pod_set, flavors),
+            demand=self._demand(choice),
             count=choice.count,
             place=choice.place,
             request=pod_set.topology if choice.place is None else None,
             kept=choice.slots,
         )
+
+    def _demand(self, choice: PodSetChoice) -> Demand:
+        assert self.places.slots is not None, "only asked where Muster decides on nodes"
+        flavors = (cell.flavor for cell in choice.flavors.values())
+        return self.places.slots.demand_of(self.workload, self._pod_set(choice), flavors)
 
     def _settle_slots(
         self,

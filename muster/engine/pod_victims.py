@@ -21,6 +21,7 @@ from muster.engine.gangs import (
     GangRefused,
     Member,
     Task,
+    TaskOrder,
     Unstarted,
     find_fault,
     find_short,
@@ -179,7 +180,7 @@ def _named(pods: RunningPods, taken: Sequence[Bundle], placed: GangPlaced) -> Vi
 class _Attempt:
     """One try to place a gang by force, its tasks in one order."""
 
-    def __init__(self, rooms: RoomMaker, gang: Gang, order: Sequence[Task], within: BoolArray | None) -> None:
+    def __init__(self, rooms: RoomMaker, gang: Gang, order: TaskOrder, within: BoolArray | None) -> None:
         self.places: dict[str, list[Placed]] = {task.name: [] for task in gang.tasks}
         self._rooms, self._placer = rooms, rooms.placer
         self._gang, self._order, self._within = gang, order, within
@@ -188,12 +189,12 @@ class _Attempt:
 
     def place(self) -> bool:
         """Place the minimum of every task and of all together, with others taken away where there is no room."""
-        for task in self._order:
+        for task in self._order.least:
             if task.count_least and not self._place_least(task):
                 return False
         left = self._gang.minimum - sum(task.count_least for task in self._gang.tasks)
         for is_forced in (False, True):
-            for task in self._order:
+            for task in self._order.rest:
                 have = self.places[task.name]
                 most = min(left, task.count - len(have))
                 if is_forced and most > 0:
@@ -265,7 +266,7 @@ class _Attempt:
         """Put a bundle back and place anew those in its way, or all; where that fails, the caller rolls back."""
         rows = {self._rooms.pods.member(slot).place.row for slot in bundle.slots}
         places: dict[str, list[Placed]] = {}
-        for task in self._order:
+        for task in self._order.least:
             stay = [] if moves_all else [placed for placed in self.places[task.name] if placed.row not in rows]
             for placed in self.places[task.name]:
                 if moves_all or placed.row in rows:
@@ -273,7 +274,7 @@ class _Attempt:
             places[task.name] = stay
         if not self._rooms.put_back(bundle):
             return False
-        for task in self._order:
+        for task in self._order.least:
             count = len(self.places[task.name]) - len(places[task.name])
             moved = self._placer.place_many(task.demand, count, within=self._within) if count else ()
             if moved is None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from muster.model.device import Device
+from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
 from muster.model.labels import NodeTerms, read_node_terms
 from muster.model.pod_rules import PodRules, read_pod_rules
@@ -19,6 +20,11 @@ from muster.model.topology import BoundPod, Node
 CardsOfPod = Callable[[Fields], CardRequests | None]
 DevicesOfNode = Callable[[Fields], tuple[Device, ...]]
 SlicesOfPod = Callable[[Fields, tuple[Device, ...]], Slices | None]
+Doubts = Callable[[Fields, tuple[Device, ...]], tuple[InvalidObject, ...]]
+
+
+def _no_doubts(_obj: Fields, _devices: tuple[Device, ...]) -> tuple[InvalidObject, ...]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +34,9 @@ class PlacementReader:
     cards_of: CardsOfPod
     devices_of: DevicesOfNode
     slices_of: SlicesOfPod
+    doubts_of: Doubts = (
+        _no_doubts  # what a node registers or a bound pod claims, with its node's cards, is not believed
+    )
     volumes: Mapping[str, tuple[NodeTerms, ...]] = field(default_factory=dict)  # by namespace/claim
 
     def with_volumes(self, claims: Iterable[Fields], volumes: Iterable[Fields]) -> PlacementReader:
@@ -50,13 +59,19 @@ class PlacementReader:
     def bound_pod(self, pod: BoundPod, obj: Fields, node: Node | None) -> BoundPod:
         """A pod that holds a part of a node, with its rules and what it holds of cards."""
         devices = node.devices if node is not None else ()
-        return replace(pod, rules=self.rules_of(obj), cards=self.cards_of(obj), slices=self.slices_of(obj, devices))
+        cards = self.cards_of(_without_annotations(obj))  # it has its cards, whatever it once wished for
+        return replace(pod, rules=self.rules_of(obj), cards=cards, slices=self.slices_of(obj, devices))
 
 
 def template_as_pod(template: Fields, namespace: str) -> Fields:
     """A pod template as the pod that will be made of it."""
     metadata = {**template.child("metadata").values, "namespace": namespace}
     return Fields({**template.values, "metadata": metadata}, template.path)
+
+
+def _without_annotations(pod: Fields) -> Fields:
+    metadata = {name: value for name, value in pod.child("metadata").values.items() if name != "annotations"}
+    return Fields({**pod.values, "metadata": metadata}, pod.path)
 
 
 def _terms_of(volume: Fields) -> NodeTerms | None:

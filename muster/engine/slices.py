@@ -17,7 +17,7 @@ from muster.engine.devices import ANY_CARD, CardReason, CardWishes, Choice, is_m
 from muster.engine.devices_order import CardOrder, card_score, is_of_vendor, ordered
 from muster.engine.devices_pod import PodCards, PodQuotaRule, no_quota, try_pod
 from muster.engine.node_table import NodeTable
-from muster.engine.node_table_rows import AMOUNT_CAP, BoolArray, Demand, IntArray, NodeRows
+from muster.engine.node_table_rows import AMOUNT_CAP, CARDS_CAP, BoolArray, Demand, IntArray, NodeRows
 from muster.engine.slices_ask import ANYBODY, CardAsk
 from muster.model.device import WHOLE_CORES, Card, Cards, ContainerShares, Device, DeviceRequest, Share, standing_shares
 from muster.model.slices import NOBODY, PodTag, Slices
@@ -120,7 +120,7 @@ def cards_room(demand: Demand, rows: NodeRows) -> IntArray:
             need = np.array(needs, np.int64)[rows.by_card(columns.kind)]
             shares = np.where(need > 0, np.minimum(shares, rows.by_card(left) // np.maximum(need, 1)), shares)
         serves = _serving(request, demand.ask.pod.wishes.get(request.vendor, ANY_CARD), rows)
-        room = np.minimum(room, np.where(serves, shares, 0).sum(axis=0) // max(1, request.count))
+        room = np.minimum(room, np.where(serves, shares, 0).sum(axis=0) // min(max(1, request.count), CARDS_CAP))
     return room
 
 

@@ -103,6 +103,10 @@ class CardColumns:
         """Whether the cards of a row are known one by one."""
         return row in self._places
 
+    def width_of(self, row: int) -> int:
+        """How many columns the cards of a row take."""
+        return len(self._places[row])
+
     def put(self, row: int, devices: Sequence[Device], held: Sequence[tuple[int, int]]) -> int:
         """Learn of a node's cards; gives how many columns they need. A card keeps its column as long as it is held.
 

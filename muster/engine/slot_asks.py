@@ -32,6 +32,11 @@ class SlotAsk:
         return replace(self, kept=tuple(slot for slot in self.kept if slot.node != node))
 
     @property
+    def is_lone(self) -> bool:
+        """Whether it is one pod that may go anywhere."""
+        return self.count == 1 and not self.kept and self.place is None and self.request is None
+
+    @property
     def missing(self) -> int:
         """The pods that have no node yet."""
         return max(0, self.count - len(self.kept))

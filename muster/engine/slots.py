@@ -43,6 +43,8 @@ NO_DEMAND = Demand()
 LEAVES_ANYWAY = -(2**40)  # below every priority
 
 PODS_UNLIMITED = 2**31  # of a node that does not say how many pods it takes
+HELD_MOST = 2**50  # what one pod can hold of a resource: many of them together still fit into a cell of the table
+CARDS_MOST = 1024  # of one node: what is more than any machine has is not counted card by card
 
 SlotsByPodSet = dict[str, tuple[Slot, ...]]
 CardReader = Callable[[CardRequests], CardAsk]
@@ -77,6 +79,7 @@ class CardKinds:
 
     counts: tuple[str, ...] = ()  # resources that count whole cards
     resources: frozenset[str] = frozenset()  # all that are about cards
+    model_label: str = ""  # the label by which nodes name the model of their cards
     read: CardReader | None = None  # None: slices are not read
     usual_mib: int = 0  # the memory of most cards
 
@@ -101,6 +104,8 @@ class NodeSlots:
         self._cards = cards
         self._demands: dict[object, Demand] = {}
         self._pods: dict[str, tuple[BoundPod, SlotUse]] = {}
+        self._guests: dict[int, dict[str, Demand]] = {}  # by row: pods of which nobody knows on which cards they are
+        self._disturbed: set[int] = set()  # rows with guests on which something changed
         self._running = RunningPods()
         self._holders: dict[str, Holding] = {}  # by workload, as `_running` has them
         self._changed: dict[str, Holding | None] = {}  # what `_running` has not heard of yet; None: it gave all back
@@ -109,11 +114,17 @@ class NodeSlots:
 
     def put_node(self, node: Node) -> None:
         """Learn of a node, new or changed; what pods hold of it stays held."""
-        counted = sum(node.allocatable.get(name, 0) for name in self._cards.counts)
+        counted = min(CARDS_MOST, sum(node.allocatable.get(name, 0) for name in self._cards.counts))
         amounts = {**node.allocatable, PODS: node.allocatable.get(PODS, PODS_UNLIMITED)}
-        row = self.placer.table.put(TableNode(name=node.name, amounts=amounts, cards=counted, devices=node.devices))
+        model = node.labels.get(self._cards.model_label, "")
+        row = self.placer.table.put(
+            TableNode(name=node.name, amounts=amounts, cards=counted, model=model, devices=node.devices)
+        )
         self._facts.put(row, node)
         self.domains.put(row, node.labels)
+        if row in self._guests:
+            self._seat_guests(row)
+            self.placer.commit()
 
     def drop_node(self, name: str) -> None:
         """Learn that a node is gone; what is held of it is remembered in case it comes back."""
@@ -142,18 +153,54 @@ class NodeSlots:
         if pod.key in self._pods and self._pods[pod.key][0] == pod:
             return
         self.drop_pod(pod.key)
-        demand = self._demand(pod.requests, pod.rules, pod.cards)
-        use = SlotUse(demand, (self._slot_of(pod, demand),))
-        self._pods[pod.key] = (pod, use)
-        self.charge(use)
+        requests = {name: min(amount, HELD_MOST) for name, amount in pod.requests.items()}
+        demand = self._demand(requests, pod.rules, pod.cards)
+        if pod.slices is None and demand.cards:
+            self._pods[pod.key] = (pod, SlotUse(demand, ()))
+            row = self._row_for(pod.node)
+            self._guests.setdefault(row, {})[pod.key] = demand
+            self._disturbed.add(row)
+        else:
+            use = SlotUse(demand, (Slot(pod.node, (), pod.slices),))
+            self._pods[pod.key] = (pod, use)
+            self.charge(use)
         self.commit()
 
     def drop_pod(self, key: str) -> None:
         """Learn that such a pod is gone."""
         known = self._pods.pop(key, None)
-        if known is not None:
-            self.release(known[1])
-            self.commit()
+        if known is None:
+            return
+        pod, use = known
+        self.release(use)
+        row = self._row_for(pod.node)
+        if self._guests.get(row, {}).pop(key, None) is not None and not self._guests[row]:
+            del self._guests[row]
+        self.commit()
+
+    def foreign_uses(self) -> Iterator[tuple[str, SlotUse]]:
+        """What pods hold that no admission accounts for, by pod."""
+        return ((key, use) for key, (_, use) in self._pods.items())
+
+    def _seat_guests(self, row: int) -> None:
+        """Let pods whose cards nobody knows have those that are left, in the order of their names."""
+        guests = self._guests.get(row, {})
+        for key in guests:
+            self.release(self._pods[key][1])
+        for key in sorted(guests):
+            pod, _ = self._pods[key]
+            use = self._seat(pod, guests[key], row)
+            self._pods[key] = (pod, use)
+            self.charge(use)
+
+    def _seat(self, pod: BoundPod, wanted: Demand, row: int) -> SlotUse:
+        """The freest cards of a node; of one that has fewer than the pod asks for, all of them."""
+        table = self.placer.table
+        free = table.cards[row, : table.card_width_of(row)]
+        count = min(wanted.cards, len(free))
+        cards = tuple(sorted(np.argsort(-free, kind="stable")[:count].tolist()))
+        seated = replace(wanted, cards=count) if count else replace(wanted, cards=0, milli=0, ask=None)
+        return SlotUse(seated, (Slot(pod.node, cards),))
 
     # What workloads hold ---------------------------------------------------------------------------------------------
 
@@ -167,18 +214,27 @@ class NodeSlots:
 
     def commit(self) -> None:
         """Keep everything: what happened cannot be undone."""
+        while self._disturbed:
+            self._seat_guests(self._disturbed.pop())
         self.placer.commit()
 
     def charge(self, use: SlotUse) -> None:
         """Hold slots, also those that others were told to leave and have not left yet."""
-        self.placer.table.know(name for name, _ in use.demand.amounts)
+        cards = max((card + 1 for slot in use.slots for card in slot.cards), default=0)
+        self.placer.table.know((name for name, _ in use.demand.amounts), cards=max(cards, use.demand.cards))
         for row, pods in self._rows(use):
             self.placer.charge(row, use.demand, *pods, is_hold=True)
+            self._disturb(row)
 
     def release(self, use: SlotUse) -> None:
         """Give slots back."""
         for row, pods in self._rows(use):
             self.placer.release(row, use.demand, *pods)
+            self._disturb(row)
+
+    def _disturb(self, row: int) -> None:
+        if row in self._guests:
+            self._disturbed.add(row)
 
     def has_room(self, uses: Iterable[SlotUse]) -> bool:
         """Whether the slots are all there and free, at once."""
@@ -190,15 +246,6 @@ class NodeSlots:
     def _rows(self, use: SlotUse) -> Iterator[tuple[int, list[OnCards]]]:
         for node, slots in use.by_node():
             yield self._row_for(node), [slot.cards if slot.slices is None else slot.slices for slot in slots]
-
-    def _slot_of(self, pod: BoundPod, demand: Demand) -> Slot:
-        """What a pod that somebody else placed holds; which whole cards it has is not known, so any free ones."""
-        if pod.slices is not None or not demand.cards:
-            return Slot(pod.node, (), pod.slices)
-        free = self.placer.table.cards[self._row_for(pod.node)]
-        fullest = np.argsort(-free, kind="stable")[: demand.cards].tolist()
-        # A node with fewer cards than its pods ask for: the pod counts by its amounts alone.
-        return Slot(pod.node, tuple(sorted(fullest)) if len(fullest) == demand.cards else ())
 
     # Who runs --------------------------------------------------------------------------------------------------------
 
@@ -261,9 +308,9 @@ class NodeSlots:
 
     # Demands ---------------------------------------------------------------------------------------------------------
 
-    def demand_of(self, workload: Workload, pod_set: PodSet, flavors: Mapping[str, str]) -> Demand:
+    def demand_of(self, workload: Workload, pod_set: PodSet, flavors: Iterable[str]) -> Demand:
         """What a pod of a pod set takes of a node, on nodes of the flavors that it got."""
-        names = tuple(sorted(set(flavors.values())))
+        names = tuple(sorted(set(flavors)))
         key = (workload.kind_key, pod_set.name, names, pod_set.rules) if workload.kind_key else None
         known = self._demands.get(key) if key is not None else None
         if known is None:
@@ -298,6 +345,9 @@ class NodeSlots:
         known = self._cards
         if cards is not None and cards.is_sliced and known.read is not None:
             return replace(slice_demand(amounts, known.read(cards), card_memory_mib=known.usual_mib), rules=rules)
+        if cards is not None and cards.milli:
+            wanted = demand(amounts, cards=cards.cards, milli=cards.milli)
+            return replace(wanted, rules=rules, models=cards.models)
         whole = sum(requests.get(name, 0) for name in known.counts)
         return replace(demand(amounts, cards=whole, milli=WHOLE), rules=rules)
 
@@ -305,6 +355,10 @@ class NodeSlots:
 
     def find(self, workload: Workload, asks: Sequence[SlotAsk]) -> SlotsByPodSet | SlotRefusal:
         """Slots for all pods that have none, or why there are none; nothing is held afterwards."""
+        if len(asks) == 1 and asks[0].is_lone:
+            found_one = self.placer.find(asks[0].demand)
+            if found_one is not None:
+                return {asks[0].name: self._slots((found_one,))}
         mark = self.checkpoint()
         found = self._find(workload, asks)
         self.rollback(mark)
@@ -333,7 +387,7 @@ class NodeSlots:
 
     def why_not(self, workload: Workload, pod_set: PodSet, flavors: Iterable[str]) -> FitReport:
         """How one pod of a pod set fares on each node as things stand."""
-        demand = self.demand_of(workload, pod_set, {name: name for name in flavors})
+        demand = self.demand_of(workload, pod_set, flavors)
         return why_not(self.placer, demand)
 
     def _find(self, workload: Workload, asks: Sequence[SlotAsk]) -> SlotsByPodSet | SlotRefusal:

@@ -253,6 +253,7 @@ class EngineState:
         self.workloads[decision.workload] = leaving
         self.holders.replace(replace(holder, workload=leaving))
         self._hold_slots(self.holders.get(decision.workload))
+        self.deadlines.stop(decision.workload)
         self.preempted_last[decision.queue] = self.now
         contender = self.workloads.get(decision.in_favour_of)
         if contender is not None:

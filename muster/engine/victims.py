@@ -190,6 +190,11 @@ class VictimSearch:
         """The workloads of a queue that a policy lets the preemptor take."""
         if policy in (PreemptionPolicy.NEVER, PreemptionPolicy.UNSET):
             return
+        lowest = self.holders.lowest_priority(queue.name)
+        if lowest is None or (policy is not PreemptionPolicy.ANY and lowest > preemptor.workload.priority):
+            return  # nobody is below it, so nobody has to be looked at
+        if policy is PreemptionPolicy.LOWER_PRIORITY and lowest == preemptor.workload.priority:
+            return
         for holder in self.holders.in_queue(queue.name).values():
             if (
                 may_preempt(policy, preemptor.workload, holder.workload)

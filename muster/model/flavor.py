@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from muster.model.labels import Taint, Toleration
 
+ANY_FLAVOR = "any"  # where nobody tells classes of nodes apart
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flavor:

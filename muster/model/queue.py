@@ -104,7 +104,7 @@ class Queue:
     generation: int = 0
     is_usage_ordered: bool = False  # its submit queues take turns by what they have used
     last_acceptable_flavor: str = ""  # variants do not move to flavors behind this one
-    ignores_undeclared: bool = False  # a resource that no group covers is neither checked nor counted
+    is_unlimited: bool = False  # nothing is counted: whoever waits here only needs a place
 
     def group_of(self, resource: str) -> ResourceGroup | None:
         """The group that covers a resource."""

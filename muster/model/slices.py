@@ -13,11 +13,14 @@ from muster.model.labels import Selector
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardRequests:
-    """What the containers of a pod ask of cards, and the annotations that say which cards and how."""
+    """What a pod asks of cards: amounts by container with the annotations that say which cards and how, or a part."""
 
-    by_container: tuple[tuple[DeviceRequest, ...], ...]  # init containers first
+    by_container: tuple[tuple[DeviceRequest, ...], ...] = ()  # init containers first
     init_count: int = 0
     annotations: tuple[tuple[str, str], ...] = ()  # in the order of their names
+    milli: int = 0  # thousandths of each card, of pods that ask for a part and nothing else
+    cards: int = 0  # on how many cards such a part is wanted
+    models: tuple[str, ...] = ()  # of which models; none named: any
 
     @property
     def is_sliced(self) -> bool:

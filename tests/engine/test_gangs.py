@@ -45,6 +45,11 @@ def counts(answer: GangPlaced | GangRefused) -> dict[str, int]:
             {"b": 3},
             id="what the minimum lacks comes from tasks that have room",
         ),
+        pytest.param(
+            gang(task(8, name="big", of=pod(1)), task(16, name="small", of=pod(1, 500)), least=14),
+            {"big": 1, "small": 14},
+            id="or from small pods, of which more fit",
+        ),
         pytest.param(gang(task(1), least=0), {"worker": 1}, id="at least one"),
     ],
 )
@@ -52,8 +57,8 @@ def test_start(wanted, want):
     table = table_of({"a": 4, "b": 4})
     placed = place_gang(placer_of(table), wanted)
     assert counts(placed) == want
-    cards = sum(len(place.cards) for places in placed.places.values() for place in places)
-    assert int(table.cards.sum()) == (8 - cards) * WHOLE
+    milli = {one.name: one.demand.card_milli for one in wanted.tasks}
+    assert int(table.cards.sum()) == 8 * WHOLE - sum(count * milli[name] for name, count in want.items())
 
 
 def test_given_order_is_tried_when_the_biggest_first_does_not_fit():

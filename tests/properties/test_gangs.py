@@ -290,7 +290,7 @@ def check_history(chance: Random) -> None:
 
 
 def check_backfill(chance: Random) -> None:
-    """What backfill starts does not touch what is held, and what it passes over does not fit."""
+    """What backfill starts does not touch what is held, and alike pods that it passes over do not fit."""
     cluster = Cluster(chance)
     held = a_gang(chance, 99)
     promised = place_gang(cluster.placer, held, domains=cluster.domains)
@@ -303,7 +303,7 @@ def check_backfill(chance: Random) -> None:
         started.append(placed.gang)
         cluster.check()
     for key, gang in waiting.items():
-        if key not in started:
+        if key not in started and is_counted_exactly(gang):
             assert isinstance(place_gang(cluster.placer, gang, domains=cluster.domains), GangRefused)
 
 

@@ -44,7 +44,7 @@ def _grown(cycle: Cycle, holder: Holder, pod_set: PodSet, given: PodSetAdmission
     one_pod = {resource: amount // given.count for resource, amount in given.usage.items()}
     amounts = {(given.flavors[name], name): amount for name, amount in one_pod.items() if name in given.flavors}
     count = _most_in_quota(holder, amounts, pod_set.count_left - given.count)
-    demand = slots.demand_of(holder.workload, pod_set, given.flavors)
+    demand = slots.demand_of(holder.workload, pod_set, given.flavors.values())
     ask = SlotAsk(name=given.name, demand=demand, count=count, request=pod_set.topology)
     more = slots.find_some(holder.workload, ask, beside=given.slots) if count > 0 else ()
     if not more:

@@ -114,6 +114,8 @@ def process(cycle: Cycle, entry: Entry) -> None:
 
 
 def _fits(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment) -> tuple[bool, bool]:
+    if entry.was_fit and entry.seen_at == cycle.step:
+        return True, True  # nothing was taken since it was found to fit
     return cycle.fits_without(queue, cycle.need_of(entry.workload, queue, assignment), entry.victims)
 
 
@@ -293,8 +295,7 @@ def _admit(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment)
             entry.reason = because(Code.WAITING_FOR_PODS_READY, waiting_for=", ".join(waiting))
             return
     need = cycle.need_of(entry.workload, queue, assignment)
-    cycle.ledger.charge(queue, need.amounts)
-    cycle.ledger.charge_places(need.places)
+    cycle.take(queue, need)
     cycle.takers[queue.root.name] = entry.workload.key
     entry.status = Status.RESERVED
     workload = entry.workload
