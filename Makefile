@@ -25,7 +25,7 @@ LOCK = $(LOCK_VENV)/bin/uv --cache-dir $(LOCK_VENV)/cache pip compile --quiet --
 
 .PHONY: help
 help:  ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The environment ---------------------------------------------------------------------------------------------------
 # Two stamps: everything from the lock, anew when the lock changes; then the package itself, when its metadata changes.
@@ -86,6 +86,10 @@ check: install  ## Before each commit: format, lint, types, layers and the fast 
 .PHONY: test
 test: install  ## The whole test suite; the long proofs run a fraction of their cases.
 	$(PYTEST) -n $(WORKERS)
+
+.PHONY: test-kubernetes
+test-kubernetes: install  ## Compare with a real Kubernetes; needs Go and openssl, and builds it the first time.
+	MUSTER_KUBERNETES=1 $(PYTEST) tests/kubernetes
 
 .PHONY: prove
 prove: install  ## The long proofs with all their cases.
