@@ -76,6 +76,42 @@ def _plan_s() -> float:
     return plan_wall_s()
 
 
+def _store_creates() -> float:
+    from bench.store import creates_per_cpu_second
+
+    return max(creates_per_cpu_second() for _ in range(2))
+
+
+def _store_objects() -> float:
+    from bench.store import creates_per_cpu_second
+
+    return max(creates_per_cpu_second(8_000, has_rules=True) for _ in range(2))
+
+
+def _store_list_ms() -> float:
+    from bench.store import list_s
+
+    return list_s() * 1e3
+
+
+def _store_fan_out() -> float:
+    from bench.store import fan_out_cpu_s
+
+    return min(fan_out_cpu_s() for _ in range(2))
+
+
+def _store_open_s() -> float:
+    from bench.store import open_in_child
+
+    return open_in_child(10_000, 1_300)[0]
+
+
+def _store_memory_mb() -> float:
+    from bench.store import open_in_child
+
+    return open_in_child(50_000, 3_000)[1]
+
+
 FIGURES = (
     Figure("admissions", _admissions_per_cpu_second, "per CPU-second, 50,000 in 1,000 queues", 5_000, is_least=True),
     Figure("waiting-ratio", _waiting_ratio, "cost of an admission at 100,000 waiting to that at 1,000", 1.3),
@@ -85,6 +121,12 @@ FIGURES = (
     Figure("idle-cycle", _idle_cycle_ms, "ms, a cycle in which nothing changed", 1.0),
     Figure("plan-command", _plan_s, "s wall, muster plan of the quickstart from start to answer", 0.5),
     Figure("waiting-bytes", _waiting_bytes, "bytes a waiting workload", 3 * 1024),
+    Figure("store-creates", _store_creates, "durable creates per CPU-second, 16 writers", 10_000, is_least=True),
+    Figure("store-objects", _store_objects, "the same with the rules for objects", 4_000, is_least=True),
+    Figure("store-list", _store_list_ms, "ms CPU, 10,000 pods of 3 KB from question to bytes", 100),
+    Figure("store-fan-out", _store_fan_out, "CPU-seconds, 1,000 events in a second to 100 watchers", 0.5),
+    Figure("store-open", _store_open_s, "s wall, opening a store of 10,000 pods", 1.0),
+    Figure("store-memory", _store_memory_mb, "MB, a process with 50,000 pods of 3 KB", 300),
 )
 
 

@@ -1,0 +1,213 @@
+"""Writes to objects that obey the rules, as changes for any store. Used by the API server and the controllers.
+
+Each method gives a function for `Store.write` or `AsyncStore.write`. What can be checked without the present state is
+checked before that function exists, so that a bad object never reaches the writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from muster.model.errors import InvalidObject
+from muster.store.clock import Clock
+from muster.store.errors import AlreadyExists, NotFound, Refused
+from muster.store.identities import Identities
+from muster.store.kinds import KindRules, Object
+from muster.store.metadata import is_deleting, metadata_of, owners_of
+from muster.store.port import Change, Transaction
+from muster.store.records import Key, Record
+from muster.store.rules import Birth, Deletion, check_same, created, deleted, is_gone, status_updated, updated
+
+NAMESPACES = "namespaces"
+_NAMES_TRIED = 8
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Object).decode
+
+
+class Part(Enum):
+    """Which half of an object a write is for."""
+
+    MAIN = "main"  # all but the status, where that is a subresource
+    STATUS = "status"
+
+
+class By(NamedTuple):
+    """Who writes and how."""
+
+    user: str = ""
+    is_dry_run: bool = False
+
+
+NOBODY = By()
+PLAINLY = Deletion()
+
+
+class Audit(NamedTuple):
+    """One write that has become durable."""
+
+    verb: str
+    user: str
+    record: Record
+
+
+class Written(NamedTuple):
+    """What a write has left: the object, or its last state when it is gone."""
+
+    record: Record
+    is_gone: bool = False
+
+
+def decode(record: Record) -> Object:
+    """The object of a record, as a copy of its own."""
+    return _decode(record.value)
+
+
+class Objects:
+    """The kinds there are, and where time and identities come from."""
+
+    def __init__(
+        self,
+        kinds: Mapping[str, KindRules],
+        clock: Clock,
+        *,
+        identities: Identities,
+        audit: Callable[[Audit], None] | None = None,
+        has_namespaces: bool = True,  # whether an object's namespace has to exist
+    ) -> None:
+        self.kinds = kinds
+        self._clock = clock
+        self._identities = identities
+        self._audit = audit
+        self._has_namespaces = has_namespaces
+
+    def create(self, resource: str, given: Object, by: By = NOBODY) -> Change[Written]:
+        """A write that adds an object."""
+        rules = self.kinds[resource]
+        first = self._born(given, rules)
+        is_named = bool(metadata_of(given).get("name"))
+
+        def change(write: Transaction) -> Written:
+            new, key = first, _key_of(first, rules)
+            self._check_namespace(write, key)
+            for _ in range(0 if is_named else _NAMES_TRIED):
+                if write.get(key) is None:
+                    break
+                new = self._born(given, rules)
+                key = _key_of(new, rules)
+            if write.get(key) is not None:
+                raise AlreadyExists(key)
+            return self._put(write, "create", new, key, by)
+
+        return change
+
+    def update(self, key: Key, given: Object, *, part: Part = Part.MAIN, by: By = NOBODY) -> Change[Written]:
+        """A write that replaces an object, or its status."""
+        return self.modify(key, lambda _: given, part=part, by=by)
+
+    def modify(
+        self,
+        key: Key,
+        how: Callable[[Object], Object],
+        *,
+        part: Part = Part.MAIN,
+        by: By = NOBODY,
+    ) -> Change[Written]:
+        """A write that makes a new object out of the present one, which `how` may change."""
+        rules = self.kinds[key.resource]
+        make = updated if part is Part.MAIN else status_updated
+
+        def change(write: Transaction) -> Written:
+            record, before = _present(write, key)
+            given = how(decode(record))
+            wanted = metadata_of(given)
+            check_same(key, before, uid=wanted.get("uid"), revision=wanted.get("resourceVersion"))
+            new = make(before, given, rules)
+            if new == before:
+                return Written(record)  # no write, no revision, no event
+            if is_deleting(before) and is_gone(new):
+                return self._remove(write, new, key, by)
+            return self._put(write, "update" if part is Part.MAIN else "update status", new, key, by)
+
+        return change
+
+    def delete(self, key: Key, deletion: Deletion = PLAINLY, *, by: By = NOBODY) -> Change[Written]:
+        """A write that removes an object, or marks it for those who have to finish with it first."""
+        rules = self.kinds[key.resource]
+
+        def change(write: Transaction) -> Written:
+            record, before = _present(write, key)
+            check_same(key, before, uid=deletion.uid, revision=deletion.revision)
+            new = deleted(before, deletion, rules, write.now_s)
+            if is_gone(new):
+                return self._remove(write, new if is_deleting(before) else before, key, by)
+            if new == before:
+                return Written(record)
+            return self._put(write, "delete", new, key, by)
+
+        return change
+
+    def settle(self, write: Transaction, key: Key, new: Object) -> None:
+        """Within a write: keep an object of which only metadata was changed, or remove it if that was all it took.
+
+        For the garbage collector. Nobody's validation is asked: an object must not become immortal by a new rule.
+        """
+        if is_gone(new):
+            self._remove(write, new, key, NOBODY)
+        else:
+            self._put(write, "update", new, key, NOBODY)
+
+    def _born(self, given: Object, rules: KindRules) -> Object:
+        suffix = "" if metadata_of(given).get("name") else self._identities.suffix()
+        return created(given, rules, Birth(self._identities.uid(), suffix, self._clock.now_s()))
+
+    def _check_namespace(self, write: Transaction, key: Key) -> None:
+        if not key.namespace or not self._has_namespaces:
+            return
+        namespace = write.get(Key(NAMESPACES, "", key.namespace))
+        if namespace is None:
+            raise NotFound(Key(NAMESPACES, "", key.namespace))
+        # Almost no namespace is being deleted, and looking for the word is much cheaper than reading the object.
+        if b'"deletionTimestamp"' in namespace.value and is_deleting(decode(namespace)):
+            raise Refused(key, f"the namespace {key.namespace} is being deleted")
+
+    def _put(self, write: Transaction, verb: str, new: Object, key: Key, by: By) -> Written:
+        value = _encoded(new, write.next_revision)
+        record = write.put(key, uid=new["metadata"]["uid"], value=value, owners=owners_of(new))
+        return self._finish(write, verb, Written(record), by)
+
+    def _remove(self, write: Transaction, last: Object, key: Key, by: By) -> Written:
+        record = write.remove(key, _encoded(last, write.next_revision))
+        return self._finish(write, "delete", Written(record, is_gone=True), by)
+
+    def _finish(self, write: Transaction, verb: str, written: Written, by: By) -> Written:
+        if by.is_dry_run:
+            write.discard()
+        elif (audit := self._audit) is not None:
+            write.on_commit(lambda: audit(Audit(verb, by.user, written.record)))
+        return written
+
+
+def _key_of(given: Object, rules: KindRules) -> Key:
+    metadata = given["metadata"]
+    return Key(rules.resource, metadata.get("namespace") or "", metadata["name"])
+
+
+def _present(write: Transaction, key: Key) -> tuple[Record, Object]:
+    record = write.get(key)
+    if record is None:
+        raise NotFound(key)
+    return record, decode(record)
+
+
+def _encoded(new: Object, revision: int) -> bytes:
+    new["metadata"]["resourceVersion"] = str(revision)
+    try:
+        return _encode(new)
+    except (OverflowError, UnicodeEncodeError) as problem:
+        raise InvalidObject(
+            "", f"cannot be stored: {problem}", "give numbers of 64 bits and whole characters"
+        ) from None
