@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,15 +48,23 @@ USUAL_MIX = (
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """What is expected to come; weight multiplies the score."""
+    """What is expected to come, unless that is learned from the pods that come; weight multiplies the score."""
 
     typical: tuple[TypicalPod, ...] = USUAL_MIX
+    learns: bool = True
     weight: int = 1
 
 
 def typical_pods(demands: Iterable[Demand], *, percent: int = 95) -> tuple[TypicalPod, ...]:
-    """The most frequent kinds among pods, as many as make up `percent` of them; only cpu and cards tell them apart."""
-    kinds = Counter(_kind(one) for one in demands)
+    """The most frequent kinds among pods, as many as make up `percent` of them."""
+    return typical_of(Counter(demands), percent=percent)
+
+
+def typical_of(seen: Mapping[Demand, int], *, percent: int = 95) -> tuple[TypicalPod, ...]:
+    """The same from how often each demand came; only cpu and cards tell kinds apart."""
+    kinds: Counter[Demand] = Counter()
+    for one, count in seen.items():
+        kinds[_kind(one)] += count
     wanted = sum(kinds.values()) * percent
     typical: list[TypicalPod] = []
     covered = 0
@@ -204,7 +212,11 @@ def build(arguments: Arguments) -> Hooks:
         example[kinds] = found.card
         return Scores(values[kind], example[kind])
 
-    return Hooks(score=score)
+    def adapt(seen: Mapping[Demand, int]) -> Hooks:
+        # Of few pods even the rare kinds tell something.
+        return build(replace(arguments, typical=typical_of(seen, percent=100) or USUAL_MIX))
+
+    return Hooks(score=score, adapt=adapt if arguments.learns else None)
 
 
 def _without(cards: IntArray, pod: Demand) -> IntArray:

@@ -14,14 +14,13 @@ import numpy as np
 from muster.engine.fit_scores import (
     BEST,
     Candidates,
-    PreferringHooks,
     node_affinity_scores,
     pod_affinity_scores,
     spread_scores,
     taint_scores,
 )
 from muster.engine.node_table_rows import WHOLE, Demand, FloatArray, IntArray, NodeRows, Scores
-from muster.engine.policy import Policy, argument
+from muster.engine.policy import Hooks, Policy, argument
 from muster.model.resources import CPU
 
 COUNTED = (CPU, "memory")
@@ -42,7 +41,7 @@ class Arguments:
     need: int = argument(1, least=0, most=100, alias="hardpodaffinity.weight")
 
 
-def build(arguments: Arguments) -> PreferringHooks:
+def build(arguments: Arguments) -> Hooks:
     def score(pod: Demand, rows: NodeRows) -> Scores:
         values: IntArray = np.zeros(len(rows), np.int64)
         if arguments.least_requested:
@@ -61,8 +60,10 @@ def build(arguments: Arguments) -> PreferringHooks:
             + arguments.spread * spread_scores(candidates)
         )
 
+    if not (arguments.least_requested or arguments.most_requested or arguments.balanced):
+        return Hooks(prefer=prefer)
     # The best node need not stay the best: alike pods are placed one at a time.
-    return PreferringHooks(score=score, prefer=prefer, fills_nodes=False)
+    return Hooks(score=score, prefer=prefer, fills_nodes=False)
 
 
 def least_requested(pod: Demand, rows: NodeRows) -> IntArray:

@@ -13,7 +13,7 @@ from muster.model.workload import PodSet, Workload
 
 
 def test_profiles_know_all_hooks():
-    assert {one.name for one in fields(Hooks)} == {*HOOK_NAMES, "fills_nodes"}
+    assert {one.name for one in fields(Hooks)} == {*HOOK_NAMES, "fills_nodes", "adapt"}
 
 
 def test_hooks_that_are_off_are_not_asked():

@@ -120,8 +120,8 @@ def test_wishes_are_counted_anew_for_each_pod_of_a_gang():
     assert found is not None and [one.row for one in found] == [0, 1, 2, 0]
 
 
-def test_switched_off_with_its_score():
-    hooks = POLICY.hooks().without(frozenset(["score"]))
+def test_preferences_can_be_switched_off():
+    hooks = POLICY.hooks().without(frozenset(["score", "prefer"]))
     place = world(node("a", {}, Taint("t", "", PREFER_NO_SCHEDULE)), node("b"), hooks=[hooks])
     found = place.place(asks(rules()))
     assert found is not None and found.row == 0

@@ -249,7 +249,16 @@ class Reader:
                 if self.chance.random() < 0.2:
                     self.start(self.seen)  # the connection was lost
             except Expired:
+                self.start_anew()
+
+    def start_anew(self) -> None:
+        """List and watch from there, again and again where the history has run past that meanwhile."""
+        while True:
+            try:
                 self.start(self.store.page(PODS).revision)
+                return
+            except Expired:
+                continue
 
     def check(self) -> None:
         taken = self.watch.take()
