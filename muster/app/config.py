@@ -12,6 +12,7 @@ explained in docs/configuration.md:
       workloadCoolDown: 30m
       honourPreemptible: true
       repeatsMost: 3
+    gangDeadline: 5m                # after which a gang that is not wholly bound gives everything back
     profile: muster                 # how workloads are decided
     policies: [{file: ./mine.py}]   # policies that do not come with the package
     tiers:                          # whose opinions count, in place of the profile's own
@@ -75,6 +76,7 @@ _FIELDS = Struct(
     fields={
         "kueue": Struct(fields={}, is_open=True),
         "guards": _GUARD_FIELDS,
+        "gangDeadline": Duration(),
         "profile": Text(least=1),
         "policies": ListOf(item=Struct(fields={"file": Text(least=1), "entryPoint": Text(least=1)})),
         "tiers": ListOf(item=Struct(fields={"policies": ListOf(item=_POLICY_FIELDS)}, required=("policies",))),
@@ -151,8 +153,12 @@ def _read_muster(fields: Fields) -> Configuration:
     except InvalidObject as problem:
         raise _below(inner.path, problem) from None
     is_whole = inner.has("apiVersion")
+    settings = configuration.settings
+    if fields.has("gangDeadline"):
+        settings = replace(settings, gang_deadline_s=_seconds(fields, "gangDeadline"))
     return replace(
         configuration,
+        settings=settings,
         strict_validation=block.flag("strictValidation"),
         frameworks=configuration.frameworks if block.has("configuration") else None,
         # A block inside another file need not say which version it is.

@@ -19,6 +19,7 @@ from muster.dialects.kueue.identity import api_version
 from muster.dialects.kueue.job_workloads import (
     Surroundings,
     namespace_of,
+    path_in_job,
     prebuilt_name,
     queue_of,
     uid_of,
@@ -33,6 +34,7 @@ from muster.dialects.kueue.validate import problems_of, unknown_fields_of
 from muster.dialects.kueue.versions import to_hub
 from muster.dialects.kueue.warning import ObjectWarning
 from muster.engine.contracts import Integration
+from muster.engine.profile import Batch
 from muster.engine.reading import PlacementReader
 from muster.model.device import Device
 from muster.model.documents import Document
@@ -52,9 +54,11 @@ READ_AS_THEY_ARE = (
     ("", "PersistentVolumeClaim"),
 )
 NAMES_NO_QUEUE = "names no queue"
+NO_QUEUE = "(no queue)"  # where those wait that name none: without limits, by priority
 POD = ("", "Pod")
 PRIORITY_CLASS = ("scheduling.k8s.io", "PriorityClass")
 NAMED_MOST = 80
+PODS_ALONE_MOST = 5000  # of a job whose pods are decided on one by one
 
 Object = dict[str, Any]
 Kind = tuple[str, str]  # group and kind
@@ -229,6 +233,8 @@ class _Taking:
             _check_amounts(Fields(item.value).child("status"))
             self._keep(_taken_as_ready(item.value))
             self._warn(item, *self._doubts(Fields(item.value), ()))
+            if self.is_placing and not Fields(item.value).child("status").child("allocatable").values:
+                self._warn(item, ObjectWarning("status.allocatable", "is missing, so no pod fits on the node"))
         elif item.kind in READ_AS_THEY_ARE:
             _check_name(item)
             self._keep(item.value)
@@ -318,7 +324,8 @@ class _Taking:
             self.without_queue.add(self._make_workload(item, job, integration))
             return
         if why:
-            self._leave_out(item, why)
+            node = job.child("spec").text("nodeName") if self.is_placing and why == NAMES_NO_QUEUE else ""
+            self._leave_out(item, f"{why}; what it holds of node {node} counts" if node else why)
             return
         existing = self._workload_of(job, integration)
         if existing:
@@ -329,7 +336,16 @@ class _Taking:
     def _make_workload(self, item: _Item, job: Fields, integration: Integration) -> str:
         made = workload_of(job, integration, self.surroundings)
         self._warn(item, *made.warnings)
-        self._keep(made.obj)
+        pod_sets = integration.pod_sets(job)
+        try:
+            self._keep(made.obj)
+        except InvalidObject as problem:
+            path = path_in_job(problem.path, pod_sets)
+            raise InvalidObject(path, problem.problem, problem.hint) from None
+        count = sum(pod_set.count for pod_set in pod_sets)
+        if self.configuration.profile.batch is Batch.PODS and count > PODS_ALONE_MOST:
+            hint = f"the first {PODS_ALONE_MOST} are decided on one by one"
+            self._warn(item, ObjectWarning("spec", f"has {count} pods", hint))
         key = f"{namespace_of(job)}/{made.obj['metadata']['name']}"
         self.owners[key] = item.reference
         return key

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from muster.app.config import Configuration
+from muster.app.intake import NO_QUEUE, PODS_ALONE_MOST
 from muster.app.plugins import vendors
 from muster.app.policies import build_tiers
 from muster.dialects.hami.cards import card_ask, card_requests, held_slices, table_devices
@@ -33,7 +34,6 @@ from muster.model.snapshot import Snapshot
 from muster.model.topology import levels_of
 from muster.model.workload import Workload
 
-PLAIN = "(no queue)"  # the queue of those that name none: without limits, by priority
 POD_PACE_S = 1.0  # a job's controller makes its pods one after the other
 CARDS_MOST = 1024  # of one node
 
@@ -77,9 +77,12 @@ def _devices_of(node: Fields, known: tuple[Vendor, ...]) -> tuple[Device, ...]:
 
 def _doubts_of(obj: Fields, devices: tuple[Device, ...], known: tuple[Vendor, ...]) -> tuple[InvalidObject, ...]:
     """What a node registers in vain, or a bound pod claims of its node's cards."""
-    if obj.text("kind") == "Node":
-        return table_devices(obj, known).problems
-    return held_slices(obj, devices, known).problems
+    if obj.text("kind") != "Node":
+        return held_slices(obj, devices, known).problems
+    said = obj.child("metadata").text_map("annotations")
+    problems = table_devices(obj, known).problems
+    # Cards that no annotation registers are counted, which is no mistake.
+    return tuple(one for one in problems if (key := one.path.partition("[")[2].partition("]")[0]) in said or not key)
 
 
 def node_slots(snapshot: Snapshot, configuration: Configuration) -> NodeSlots:
@@ -124,30 +127,30 @@ def with_plain_queue(snapshot: Snapshot, profile: Profile, without_queue: Collec
         if profile.batch is Batch.PODS and workload.admission is None:
             workloads.update((one.key, one) for one in _pods_of(workload))
         else:
-            workloads[key] = replace(workload, queue=PLAIN) if key in without_queue else workload
+            workloads[key] = replace(workload, queue=NO_QUEUE) if key in without_queue else workload
     plain = Queue(
-        name=PLAIN,
-        title=PLAIN,
+        name=NO_QUEUE,
+        title=NO_QUEUE,
         is_leaf=True,
         preemption=PreemptionRules(within_queue=PreemptionPolicy.LOWER_PRIORITY),
         admits_namespaces=Selector(),
         is_unlimited=True,
     )
-    return replace(snapshot, workloads=workloads, queues={**snapshot.queues, PLAIN: plain})
+    return replace(snapshot, workloads=workloads, queues={**snapshot.queues, NO_QUEUE: plain})
 
 
 def _pods_of(workload: Workload) -> Iterator[Workload]:
-    """Each pod by itself, as a scheduler sees them that knows nothing of workloads."""
+    """Each pod by itself, as a scheduler sees them that knows nothing of workloads; of very many the first ones."""
     number = 0
     for pod_set in workload.pod_sets:
         alone = replace(pod_set, count=1, count_least=1, topology=None)
-        for _ in range(pod_set.count_left):
+        for _ in range(min(pod_set.count_left, PODS_ALONE_MOST - number)):
             name = f"{workload.key}-{number}"
             yield replace(
                 workload,
                 key=name,
                 uid=f"{workload.uid}-{number}",
-                queue=PLAIN,
+                queue=NO_QUEUE,
                 pod_sets=(alone,),
                 queued_at=workload.queued_at + POD_PACE_S * number,
                 kind_key=f"{workload.kind_key} {pod_set.name}",

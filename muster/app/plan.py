@@ -6,12 +6,13 @@ quota, so the one that it goes for is shown as waiting for it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from muster.app.config import Configuration
-from muster.app.intake import Intake, NotManaged, Remark, latest_moment, take_in
+from muster.app.intake import NO_QUEUE, Intake, NotManaged, Remark, latest_moment, take_in
 from muster.dialects.kueue.read import read
 from muster.engine.assignment import Outcome
 from muster.engine.cycle import Cycle
@@ -107,7 +108,7 @@ class Waiting:
 
     verdict: Verdict
     needs: Mapping[str, int]  # by resource, of all its pods
-    fits: Mapping[str, FitReport] = field(default_factory=dict)  # by pod set: how its pods fare on each node
+    fits: Mapping[str, FitReport] = field(default_factory=dict)  # by pod set: how one of its pods fares on the nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,10 +192,13 @@ def _counted(documents: Iterable[Document], options: PlanOptions) -> tuple[Intak
 def _placed(documents: Iterable[Document], options: PlanOptions) -> tuple[Intake, Snapshot, EngineState]:
     """What is decided on down to nodes and cards."""
     from muster.app.placement import node_slots, placement_reader, with_plain_queue
+    from muster.app.running import left_without_nodes, with_running_pods
 
     configuration, reader = options.configuration, placement_reader()
     intake = take_in(documents, configuration, options.now, placement=reader)
     snapshot = read(intake.objects, replace(configuration.read_options(options.now), placement=reader))
+    snapshot = with_running_pods(snapshot, intake.objects, intake.owners)
+    intake = replace(intake, warnings=(*intake.warnings, *left_without_nodes(snapshot)))
     snapshot = with_plain_queue(snapshot, configuration.profile, intake.without_queue)
     snapshot = replace(snapshot, settings=replace(snapshot.settings, needs_slots=True))
     return intake, snapshot, EngineState(snapshot, node_slots(snapshot, configuration))
@@ -316,26 +320,36 @@ class _Run:
         last = Plan(cycle=self.state.cycle, verdicts=self._verdicts)
         verdicts = verdicts_of_all(self.state, last)
         full = {key: in_full(self.state, self._up_to_date(one)) for key, one in verdicts.items()}
+        fits: dict[str, dict[str, FitReport]] = {}
         for key, verdict in full.items():
-            like = full.get(verdict.reason.value("like")) if verdict.code is Code.ALIKE_WAITS else None
-            if like is not None:
+            workload, like = self.state.workloads[key], key
+            if verdict.code is Code.ALIKE_WAITS and verdict.reason.value("like") in full:
                 # It asks for the same in the same queue, so it lacks the same.
+                like = verdict.reason.value("like")
+                same = full[like]
                 verdict = replace(
-                    verdict, details=like.details, shortages=like.shortages, unblocked_by=like.unblocked_by
+                    verdict, details=same.details, shortages=same.shortages, unblocked_by=same.unblocked_by
                 )
-            workload = self.state.workloads[key]
-            yield Waiting(verdict=verdict, needs=_needs(workload), fits=self._fits(workload, verdict))
+            if like not in fits:
+                fits[like] = self._fits(workload, verdict)
+            yield Waiting(verdict=verdict, needs=_needs(workload), fits=fits[like])
 
     def _fits(self, workload: Workload, verdict: Verdict) -> dict[str, FitReport]:
         """How the pods fare on each node, for those that wait for nodes."""
         slots = self.state.places.slots
         if slots is None:
             return {}
-        flavors = {one.value("pod_set"): one.value("flavor") for one in verdict.details if one.code is Code.NO_NODES}
+        tried = dict.fromkeys(
+            (one.value("pod_set"), one.value("flavor")) for one in verdict.details if one.code is Code.NO_NODES
+        )
+        several = {name for name, count in Counter(name for name, _ in tried).items() if count > 1}
+        pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
         return {
-            pod_set.name: slots.why_not(workload, pod_set, flavors[pod_set.name].split(", "))
-            for pod_set in workload.pod_sets
-            if pod_set.name in flavors
+            f"{name} in {flavor}" if name in several else name: slots.why_not(
+                workload, pod_sets[name], flavor.split(", ")
+            )
+            for name, flavor in tried
+            if name in pod_sets
         }
 
     def _up_to_date(self, verdict: Verdict) -> Verdict:
@@ -345,6 +359,7 @@ class _Run:
         if node is None or verdict.code not in NAMES_AMOUNTS:
             return verdict
         mark = self.state.ledger.checkpoint()
+        self.state.progress.pop(workload.key, None)  # so that every flavor is told of, not only those still to be tried
         entry = nominate(Cycle(self.state), node, workload)
         self.state.ledger.rollback(mark)
         if entry.assignment is None or entry.assignment.outcome is Outcome.FIT or entry.victims:
@@ -376,7 +391,8 @@ def _queue_views(state: EngineState, snapshot: Snapshot, waiting: tuple[Waiting,
         if workload.admission is None:
             pending[workload.queue] = pending.get(workload.queue, 0) + 1
     for name, queue in sorted(snapshot.queues.items()):
-        if not queue.is_leaf:
+        holding = len(state.holders.in_queue(name))
+        if not queue.is_leaf or (name == NO_QUEUE and not holding and name not in pending):
             continue
         parent = snapshot.queues.get(queue.parent) if queue.parent is not None else None
         stopped = f"its stopPolicy is {queue.stop.value}" if queue.stop is not Stop.NONE else ""
@@ -384,6 +400,6 @@ def _queue_views(state: EngineState, snapshot: Snapshot, waiting: tuple[Waiting,
             name=queue.title,
             cohort=parent.title if parent is not None else "",
             inactive_because=CIRCULAR if name in state.tree.circular else queue.inactive_because or stopped,
-            holding=len(state.holders.in_queue(name)),
+            holding=holding,
             waiting=pending.get(name, 0),
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from muster.app.plan import PlanReport
     from muster.engine.fit import FitReport
     from muster.model.workload import Slot
 
@@ -26,11 +28,13 @@ def slots_text(slots: Sequence[Slot]) -> str:
 def _node_text(node: str, slots: Sequence[Slot]) -> str:
     times = f" x{len(slots)}" if len(slots) > 1 else ""
     cards = sorted(card for slot in slots for card in slot.cards)
-    shares = [share for slot in slots if slot.slices is not None for share in slot.slices.shares]
+    sliced = [slot.slices.shares for slot in slots if slot.slices is not None]
+    shares = Counter((share.uuid, share.memory_mib, share.cores) for given in sliced for share in given)
     held = []
     if cards:
         held.append(f"{'card' if len(cards) == 1 else 'cards'} {_ranges(cards)}")
-    held += [f"{share.uuid}: {share.memory_mib} MiB, {share.cores} % of cores" for share in shares]
+    for (uuid, memory_mib, cores), count in sorted(shares.items()):
+        held.append(f"{uuid}{f' x{count}' if count > 1 else ''}: {memory_mib} MiB, {cores} % of cores")
     return f"{node}{times}" + (f" ({'; '.join(held)})" if held else "")
 
 
@@ -43,6 +47,16 @@ def _ranges(numbers: Sequence[int]) -> str:
         else:
             runs.append([number])
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def jobs_in_parts(report: PlanReport) -> list[tuple[str, str, str]]:
+    """Of jobs whose pods were decided on one by one: how many have nodes, and how many wait."""
+    waiting = {one.verdict.workload for one in report.waiting}
+    placed = {step.workload for step in report.steps} - waiting
+    pods = Counter(report.owners.get(key, "") for key in placed | waiting)
+    still = Counter(report.owners.get(key, "") for key in waiting)
+    jobs = sorted(job for job, count in pods.items() if job and count > 1)
+    return [(job, str(pods[job] - still[job]), str(still[job])) for job in jobs]
 
 
 def slot_object(slot: Slot) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import typer
 
 from muster.cli.inputs import Config, Files, Now, Profile, Strict, configured, gather, moment_given
 from muster.cli.output import Exit, Form, FormOption, Page, complain, write_object
-from muster.cli.places import fit_object, slot_object, slots_text
+from muster.cli.places import fit_object, jobs_in_parts, slot_object, slots_text
 
 if TYPE_CHECKING:
     from muster.app.plan import Admitted, Ended, Evicted, PlanReport, QueueView, Shrunk, Step, Waiting
@@ -76,6 +76,11 @@ def write_page(report: PlanReport, page: Page) -> None:
         page.line("WAITING", "bold")
         for waiting in report.waiting:
             _write_waiting(waiting, report, page)
+    parts = jobs_in_parts(report)
+    if parts:
+        page.line()
+        page.line("JOBS POD BY POD", "bold")
+        page.table(("NAME", "PODS WITH NODES", "PODS WAITING"), parts, indent=2)
     _write_rest(report, page)
 
 
@@ -150,12 +155,17 @@ def _write_admitted(step: Admitted, page: Page) -> None:
 
 
 def _write_waiting(waiting: Waiting, report: PlanReport, page: Page) -> None:
+    from muster.app.intake import NO_QUEUE
+
     verdict = waiting.verdict
     page.sentence(_called(verdict.workload, report.owners), indent=2, style="yellow")
-    _part(page, "code", f"{verdict.code.value}, in queue {verdict.queue}")
+    place = f", in queue {verdict.queue}" if verdict.queue != NO_QUEUE else ""
+    _part(page, "code", verdict.code.value + place)
     _part(page, "why", verdict.reason.text)
     if waiting.needs:
         _part(page, "asks", amounts_text(waiting.needs))
+    if waiting.fits and verdict.code.value == "AlikeWaits":
+        return  # the one that it is like is told how all nodes fare
     for shortage in verdict.shortages:
         _part(page, "short", shortage.text)
     # What is short is said above with its holders.

@@ -39,7 +39,7 @@ class Cycle:
             settings=state.settings,
             now=state.now,
             history=state.history,
-            is_spared_from=state.is_spared_from,
+            is_spared_from=state.repeats.is_spared_from,
         )
         self.decisions: list[Decision] = []
         self.verdicts: dict[str, Verdict] = {}
@@ -81,7 +81,8 @@ class Cycle:
     def victims_for(self, workload: Workload, queue: QuotaNode, assignment: Assignment) -> list[Victim]:
         """Who has to leave for an assignment, for its quota and for its places."""
         placing = self.placing_for(workload, queue)
-        if placing is not None and self.state.places.slots is not None:
+        # Where a topology decides, the domains are sought anew for every set of victims, and the nodes in them.
+        if placing is not None and self.state.places.slots is not None and not placing.asks(assignment):
             return self._victims_for_slots(placing, assignment)
         preemptor = Preemptor(
             workload=workload,

@@ -17,21 +17,25 @@ class GangDeadlines:
         self.limit_s = limit_s
         self.overdue: dict[str, None] = {}  # gangs that hold slots and did not fill them
         self._due: list[tuple[float, str]] = []
+        self._due_at: dict[str, float] = {}  # of those that hold slots; what else is in the heap is out of date
         self._waiting_since: dict[str, float] = {}  # since when others are to leave for it
+        self._paused_until: dict[str, float] = {}  # those who waited in vain leave others alone for a while
 
     def start(self, workload: str, now: float) -> None:
         """A workload got slots: its pods are to be bound from now on."""
+        self._due_at[workload] = now + self.limit_s
         heapq.heappush(self._due, (now + self.limit_s, workload))
 
     def stop(self, workload: str) -> None:
         """A workload gave its slots back."""
         self.overdue.pop(workload, None)
+        self._due_at.pop(workload, None)
 
-    def advance(self, now: float, is_stuck: Callable[[str, float], bool]) -> None:
-        """Look at those whose time is over by now; `is_stuck` also gets when they should have got their slots."""
+    def advance(self, now: float, is_stuck: Callable[[str], bool]) -> None:
+        """Look at those whose time is over by now."""
         while self._due and self._due[0][0] <= now:
             due_at, workload = heapq.heappop(self._due)
-            if is_stuck(workload, due_at - self.limit_s):
+            if self._due_at.get(workload) == due_at and is_stuck(workload):
                 self.overdue[workload] = None
 
     def wait(self, workload: str, now: float) -> None:
@@ -40,6 +44,18 @@ class GangDeadlines:
 
     def end_wait(self, workload: str) -> None:
         self._waiting_since.pop(workload, None)
+
+    def pause(self, workload: str, until: float) -> None:
+        """Nobody has left for a workload in time: until then it may start only where there is room as it is."""
+        self._paused_until[workload] = until
+
+    def end_pause(self, workload: str) -> None:
+        self._paused_until.pop(workload, None)
+
+    def paused_until(self, workload: str, now: float) -> float | None:
+        """Until when a workload leaves others alone; `None` where it need not."""
+        until = self._paused_until.get(workload)
+        return until if until is not None and now < until else None
 
     def has_waited_too_long(self, workload: str, now: float) -> bool:
         """Whether those who are to leave for it have had all the time there is."""

@@ -147,6 +147,8 @@ _ADVICE = {
     Code.PREEMPTION_GATED: ("opening the preemption gates named, or free quota",),
     Code.WAITING_FOR_CHECKS: ("the checks becoming Ready",),
     Code.CHECK_FAILED: ("a new attempt after the cause of the failed check is gone",),
+    Code.WAITING_FOR_NODES: ("room on nodes that suit its pods: given back by others, or on nodes that are added",),
+    Code.TOPOLOGY_PLACEMENT_FAILED: ("room in one place as it asks for, or a request for a wider level",),
     Code.WAITING_FOR_PREEMPTED_WORKLOADS: ("the preempted workloads leaving; nothing is to be done",),
     Code.BACKING_OFF: ("waiting; nothing is to be done",),
     Code.BEHIND_ANOTHER: ("the workloads ahead of it starting, or a higher priority",),

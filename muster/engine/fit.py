@@ -10,15 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from muster.engine.devices import Choice
 from muster.engine.fit_reasons import Misfit, Refusal
 from muster.engine.fit_rules import pod_refusals
 from muster.engine.node_table_columns import Placer, has_model
 from muster.engine.node_table_rows import AMOUNT_CAP, BoolArray, Demand, FloatArray, IntArray, NodeRows
-from muster.engine.slices import cards_fit
+from muster.engine.slices import cards_fit, choose, tag_of
 from muster.model.pod_rules import ANYWHERE
 from muster.model.resources import PODS, amount_text
 
 NEAREST_SHOWN = 3
+LACKS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class Lack:
                 return f"{self.refusal.about} {amount_text(self.refusal.about, self.short)} short"
             case Misfit.CARDS if self.short:
                 return f"{self.short} {'card' if self.short == 1 else 'cards'} short"
+            case Misfit.CARDS if self.refusal.about:
+                return f"{self.refusal.text}: {self.refusal.about}"
         return self.refusal.text
 
 
@@ -47,7 +51,10 @@ class NearNode:
 
     @property
     def text(self) -> str:
-        return f"{self.name}: " + ", ".join(lack.text for lack in self.lacks)
+        shown = [lack.text for lack in self.lacks[:LACKS_SHOWN]]
+        if len(self.lacks) > LACKS_SHOWN:
+            shown.append(f"and {len(self.lacks) - LACKS_SHOWN} more")
+        return f"{self.name}: {', '.join(shown)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +105,10 @@ def why_not(placer: Placer, demand: Demand, *, within: BoolArray | None = None) 
         nodes=int(np.count_nonzero(asked_of)),
         fitting=int(np.count_nonzero(left)),
         refusals=tuple(sorted(counts.items(), key=lambda item: -item[1])),  # equally frequent: the first asked
-        nearest=_nearest(placer, checks, np.flatnonzero(asked_of & ~left)),
+        nearest=tuple(
+            NearNode(table.names[row], _lacks(placer, demand, checks=checks, row=row))
+            for row in _nearest(checks, np.flatnonzero(asked_of & ~left))
+        ),
     )
 
 
@@ -141,7 +151,7 @@ def _amount_checks(demand: Demand, rows: NodeRows) -> Iterator[_Check]:
         yield _Check(Refusal(Misfit.MODEL, ", ".join(demand.models)), ~has_model(demand, rows))
 
 
-def _nearest(placer: Placer, checks: list[_Check], refused: IntArray) -> tuple[NearNode, ...]:
+def _nearest(checks: list[_Check], refused: IntArray) -> list[int]:
     """The nodes with the fewest reasons, and of those with the least missing; the earlier among equals."""
     reasons: IntArray = np.zeros(len(refused), np.int64)
     missing: FloatArray = np.zeros(len(refused))
@@ -151,12 +161,15 @@ def _nearest(placer: Placer, checks: list[_Check], refused: IntArray) -> tuple[N
         if check.short is not None:
             missing += np.where(fails, check.short[refused] / check.asked, 0.0)
     best = np.lexsort((refused, missing, reasons))[:NEAREST_SHOWN]
-    return tuple(
-        NearNode(placer.table.names[row], _lacks(checks, row)) for row in (int(refused[place]) for place in best)
-    )
+    return [int(refused[place]) for place in best]
 
 
-def _lacks(checks: list[_Check], row: int) -> tuple[Lack, ...]:
+def _lacks(placer: Placer, demand: Demand, *, checks: list[_Check], row: int) -> tuple[Lack, ...]:
     failing = [check for check in checks if check.rows[row]]
     found = (Lack(check.refusal, 0 if check.short is None else int(check.short[row])) for check in failing)
-    return tuple(dict.fromkeys(found))  # several rules may give the same reason
+    lacks = tuple(dict.fromkeys(found))  # several rules may give the same reason
+    if demand.ask is None:
+        return lacks
+    tried = choose(placer.table, row, demand.ask, tag=tag_of(demand))
+    of_cards = Lack(Refusal(Misfit.CARDS, tried.text if isinstance(tried, Choice) else ""))
+    return tuple(of_cards if lack.refusal.misfit is Misfit.CARDS else lack for lack in lacks)

@@ -122,6 +122,14 @@ class PodsOnNodes:
 
     # Questions -------------------------------------------------------------------------------------------------------
 
+    def by_row(self) -> dict[int, dict[PodIdentity, int]]:
+        """How many pods of each kind are on each row."""
+        found: dict[int, dict[PodIdentity, int]] = {}
+        for who, kind in self._kinds.items():
+            for row, count in kind.rows.by_row.items():
+                found.setdefault(row, {})[who] = count
+        return found
+
     def is_one_of(self, who: PodIdentity, group: PodGroup) -> bool:
         """Whether a pod belongs to a group."""
         return group.takes(who.namespace, dict(who.labels), self._labels_of(who.namespace))

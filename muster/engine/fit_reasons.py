@@ -14,7 +14,7 @@ class Misfit(Enum):
     UNSCHEDULABLE = "cordoned"
     NOT_READY = "not ready"
     TAINT = "with the taint {about}"
-    NODE_SELECTOR = "without the labels that the node selector asks for"
+    NODE_SELECTOR = "without the labels that the pod or its flavor asks for"
     NODE_AFFINITY = "outside the node affinity"
     PORTS = "where a host port is taken"
     RESOURCE = "short of {about}"

@@ -2,13 +2,12 @@
 
 These are the kube-scheduler's scores for preferred node affinity, PreferNoSchedule taints, preferred pod affinity and
 spreading that is only wished for. Each is put on its scale over the candidates together, so that it is asked for all of
-them at once and never kept. A policy weighs them and gives them to `Placer` through `PreferringHooks`.
+them at once and never kept. A policy weighs them and gives them to `Placer` by its hook `prefer`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,6 @@ import numpy as np
 from muster.engine.fit_pods import Bond, PodsOnNodes
 from muster.engine.fit_rules import has_keys, near, spread_over
 from muster.engine.node_table_rows import BoolArray, FloatArray, IntArray
-from muster.engine.policy import Hooks
 from muster.model.pod_rules import PodRules
 from muster.model.topology import HOSTNAME
 
@@ -33,16 +31,6 @@ class Candidates:
 
     def __post_init__(self) -> None:
         assert len(self.rows), "nobody compares nodes where none fits"
-
-
-Prefer = Callable[[Candidates], IntArray]  # a score for each candidate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreferringHooks(Hooks):
-    """Hooks of a policy that also compares the nodes that fit with each other; asked together with its `score`."""
-
-    prefer: Prefer
 
 
 def has_preferences(pods: PodsOnNodes, rules: PodRules) -> bool:

@@ -104,6 +104,8 @@ class GangRefused:
         """The refusal in words."""
         of = f" of {self.task}" if self.task else ""
         where = f" in one {self.level}" if self.level else ""
+        if self.why is Unstarted.NO_ROOM and self.fitting >= self.asked:
+            return f"{self.asked} pods{of} must start together{where}, and would fit only without each other"
         known = {"asked": self.asked, "fitting": self.fitting, "level": self.level, "of": of, "where": where}
         return _SENTENCES[self.why].format_map(known)
 

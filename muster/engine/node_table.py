@@ -184,9 +184,10 @@ class NodeTable:
         """How many columns the cards of a row take; where some are gone and still held, more than it has cards."""
         return self.slices.width_of(row) if self.slices.is_known(row) else int(self.card_count[row])
 
-    def is_within(self, row: int, *pods: OnCards) -> bool:
-        """Whether no more of a row is held than it has, of its cards those that these pods hold."""
-        return bool(self.free[:, row].min(initial=0) >= 0) and self._is_card_sound(row, pods)
+    def is_within(self, row: int, demand: Demand, *pods: OnCards) -> bool:
+        """Whether no more of a row is held than it has, of all that pods of this demand, on these cards, hold."""
+        is_sound = all(self.free[self._columns[name], row] >= 0 for name, _ in demand.amounts)
+        return is_sound and self._is_card_sound(row, pods)
 
     def column_of(self, resource: str) -> int | None:
         """Where a resource stands; `None` when no node ever had it."""

@@ -8,14 +8,14 @@ simulator.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from muster.engine.fit_pods import PodsOnNodes
 from muster.engine.fit_rules import allowed_by_pods
-from muster.engine.fit_scores import Candidates, PreferringHooks, has_preferences
+from muster.engine.fit_scores import Candidates, has_preferences
 from muster.engine.node_table import NodeTable
 from muster.engine.node_table_rows import (
     AMOUNT_CAP,
@@ -66,11 +66,21 @@ class Placer:
     def __init__(self, table: NodeTable, hooks: Sequence[Hooks], pods: PodsOnNodes | None = None) -> None:
         self.table = table
         self.pods = pods
+        self._use(hooks)
+        self._columns: dict[Demand, Column] = {}
+
+    def adapt(self, seen: Mapping[Demand, int]) -> None:
+        """Let policies know how often each kind of pod came of late; what was worked out before is void."""
+        if any(hook.adapt is not None for hook in self._hooks):
+            self._use([hook if hook.adapt is None else hook.adapt(seen) for hook in self._hooks])
+            self._columns.clear()
+
+    def _use(self, hooks: Sequence[Hooks]) -> None:
+        self._hooks = tuple(hooks)
         self.fit_hooks = [hook.fit for hook in hooks if hook.fit is not None]
         self._scores = [hook.score for hook in hooks if hook.score is not None]
-        self._prefers = [hook.prefer for hook in hooks if isinstance(hook, PreferringHooks) and hook.score is not None]
+        self._prefers = [hook.prefer for hook in hooks if hook.prefer is not None]
         self._fills = all(hook.fills_nodes for hook in hooks)
-        self._columns: dict[Demand, Column] = {}
 
     # Charges ---------------------------------------------------------------------------------------------------------
 
@@ -136,7 +146,7 @@ class Placer:
             if not self._may_be_on(row, demand):
                 return False
             self.charge(row, demand, *group, is_hold=True)
-        return self.table.is_within(row, *pods)
+        return self.table.is_within(row, demand, *pods)
 
     def _may_be_on(self, row: int, demand: Demand) -> bool:
         """Whether a row lets one such pod in."""

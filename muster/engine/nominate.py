@@ -61,7 +61,8 @@ def nominate(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Entry:
     entry.held_back = _held_back(cycle, workload)
     # A slice asks only for what comes on top of its older one, so it says nothing about others of its kind.
     entry.is_personal = cycle.search.is_personal or entry.older_slice is not None
-    entry.retry_at = cycle.search.spared_until if cycle.search.spared_until < inf else None
+    retry_at = min(cycle.search.spared_until, cycle.state.deadlines.paused_until(workload.key, cycle.state.now) or inf)
+    entry.retry_at = retry_at if retry_at < inf else None
     return entry
 
 
@@ -75,14 +76,25 @@ def _refusal(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Reason | Non
     repeated = cycle.state.repeated_preemptor(workload)
     if repeated is not None and cycle.state.holders.get(repeated[0]) is None:
         return because(Code.HELD_BACK, contender=repeated[0], count=repeated[1])
-    if workload.faults:
-        problem = "; ".join(fault.text for fault in workload.faults)
-        return because(Code.MISCONFIGURED, problem=problem)
-    return None
+    problems = [*(fault.text for fault in workload.faults), *_too_few_pods(workload)]
+    return because(Code.MISCONFIGURED, problem="; ".join(problems)) if problems else None
+
+
+def _too_few_pods(workload: Workload) -> Iterator[str]:
+    """Minimums that the workload's own pods do not come up to."""
+    for pod_set in workload.pod_sets:
+        if pod_set.count_least > pod_set.count:
+            yield f"{pod_set.count_least} pods of {pod_set.name} must start together and there are {pod_set.count}"
+    count = sum(pod_set.count for pod_set in workload.pod_sets)
+    if workload.pods_least > count:
+        yield f"{workload.pods_least} pods must start together and there are {count}"
 
 
 def _held_back(cycle: Cycle, workload: Workload) -> Reason | None:
-    """Why one that was preempted too often by somebody who runs may start only at nobody's expense."""
+    """Why a workload may start only at nobody's expense: nobody left for it, or one that runs keeps preempting it."""
+    if cycle.state.deadlines.paused_until(workload.key, cycle.state.now) is not None:
+        seconds = round(cycle.settings.gang_deadline_s)
+        return because(Code.GAVE_UP_WAITING, seconds=seconds, victims="those who were told to")
     repeated = cycle.state.repeated_preemptor(workload)
     if repeated is None:
         return None

@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from muster.engine.node_table_rows import BoolArray, Demand, NodeRows, Scores
+from muster.engine.node_table_rows import BoolArray, Demand, IntArray, NodeRows, Scores
 from muster.engine.profile import HOOK_NAMES
 from muster.model.resources import Amounts
 from muster.model.workload import Workload
+
+if TYPE_CHECKING:
+    from muster.engine.fit_scores import Candidates
 
 Arguments = TypeVar("Arguments")
 
@@ -71,6 +74,7 @@ Starving = Callable[[Standing], bool]  # whether a workload lacks pods so much t
 Enqueueable = Callable[[Standing], Vote]  # whether a workload may be taken up at all
 Fit = Callable[[Demand, NodeRows], BoolArray]
 Score = Callable[[Demand, NodeRows], Scores]
+Prefer = Callable[["Candidates"], IntArray]  # a score for each node that fits, compared with the others
 # For whom, and who could go, those first that would go first; the keys of those who may. None: abstains.
 NameVictims = Callable[[PodStanding, Sequence[PodStanding]], frozenset[str] | None]
 
@@ -90,11 +94,14 @@ class Hooks:
     enqueueable: Enqueueable | None = None
     fit: Fit | None = None
     score: Score | None = None
+    prefer: Prefer | None = None
     # Victims are asked for in two cases: for somebody of the same queue, and for another queue that takes back.
     preempt: NameVictims | None = None
     reclaim: NameVictims | None = None
     # Whether the best node stays the best while alike pods fill it; where not, they are placed one at a time.
     fills_nodes: bool = True
+    # The same policy for other pods than it expected: gets how often each kind of pod came of late.
+    adapt: Callable[[Mapping[Demand, int]], Hooks] | None = None
 
     def without(self, off: frozenset[str]) -> Hooks:
         """The same hooks, of which some are not asked."""

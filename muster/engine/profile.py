@@ -24,6 +24,7 @@ HOOK_NAMES = (
     "enqueueable",
     "fit",
     "score",
+    "prefer",
     "preempt",
     "reclaim",
 )
@@ -102,7 +103,11 @@ DEFAULT = Profile(
     stages=(Stage.RESERVE, Stage.PLACE, Stage.PREEMPT, Stage.BACKFILL),
     batch=Batch.HEADS,
     # Whole gangs may leave for others, so it is the stages that keep them from being broken.
-    tiers=(tier("priority", PolicyUse(name="gang", off=frozenset(("preempt", "reclaim")))), tier("fgd")),
+    tiers=(
+        tier("priority", PolicyUse(name="gang", off=frozenset(("preempt", "reclaim")))),
+        # What pods prefer counts beside how cards are kept together; how full a node is does not.
+        tier("fgd", PolicyUse(name="nodeorder", arguments={"least_requested": 0, "balanced": 0})),
+    ),
 )
 # Kueue: admission is about quota, and about a rack where a workload asks for one; others place the pods.
 QUOTA_ONLY = Profile(name="kueue", depth=Depth.DOMAIN, stages=(Stage.RESERVE,), batch=Batch.HEADS)

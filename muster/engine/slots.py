@@ -27,20 +27,19 @@ from muster.engine.node_table_rows import (
     demand,
     slice_demand,
 )
+from muster.engine.pod_mix import PodMix
 from muster.engine.pod_victims import VictimRules, find_victims
-from muster.engine.running_pods import RunningPods
 from muster.engine.slices_ask import CardAsk
 from muster.engine.slot_asks import SlotAsk, SlotRefusal, SlotUse
+from muster.engine.slot_holders import NO_DEMAND, SlotHolders, owner_of
 from muster.model.flavor import Flavor
-from muster.model.pod_rules import NodeRules, PodRules
+from muster.model.pod_rules import ANYWHERE, NodeRules, PodRules
 from muster.model.resources import PODS
 from muster.model.slices import CardRequests
 from muster.model.topology import BoundPod, Node, TopologyAssignment
 from muster.model.workload import PodSet, Slot, Workload
 
 DEMANDS_KEPT = 4096
-NO_DEMAND = Demand()
-LEAVES_ANYWAY = -(2**40)  # below every priority
 
 PODS_UNLIMITED = 2**31  # of a node that does not say how many pods it takes
 HELD_MOST = 2**50  # what one pod can hold of a resource: many of them together still fit into a cell of the table
@@ -49,20 +48,6 @@ CARDS_MOST = 1024  # of one node: what is more than any machine has is not count
 SlotsByPodSet = dict[str, tuple[Slot, ...]]
 CardReader = Callable[[CardRequests], CardAsk]
 SlotMark = Mark
-
-
-@dataclass(frozen=True, slots=True)
-class Holding:
-    """A workload and the slots of its pod sets."""
-
-    workload: Workload
-    uses: tuple[SlotUse, ...]
-
-    @property
-    def pod_sets(self) -> list[str]:
-        admission = self.workload.admission
-        assert admission is not None, f"{self.workload.key} holds slots without an admission"
-        return [given.name for given in admission.pod_sets if given.slots]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +91,8 @@ class NodeSlots:
         self._pods: dict[str, tuple[BoundPod, SlotUse]] = {}
         self._guests: dict[int, dict[str, Demand]] = {}  # by row: pods of which nobody knows on which cards they are
         self._disturbed: set[int] = set()  # rows with guests on which something changed
-        self._running = RunningPods()
-        self._holders: dict[str, Holding] = {}  # by workload, as `_running` has them
-        self._changed: dict[str, Holding | None] = {}  # what `_running` has not heard of yet; None: it gave all back
+        self._mix = PodMix()
+        self.holders = SlotHolders(self._row_for)
 
     # Changes that come from outside ----------------------------------------------------------------------------------
 
@@ -214,8 +198,9 @@ class NodeSlots:
 
     def commit(self) -> None:
         """Keep everything: what happened cannot be undone."""
-        while self._disturbed:
-            self._seat_guests(self._disturbed.pop())
+        for row in tuple(self._disturbed):
+            self._seat_guests(row)
+        self._disturbed.clear()
         self.placer.commit()
 
     def charge(self, use: SlotUse) -> None:
@@ -245,66 +230,39 @@ class NodeSlots:
 
     def _rows(self, use: SlotUse) -> Iterator[tuple[int, list[OnCards]]]:
         for node, slots in use.by_node():
-            yield self._row_for(node), [slot.cards if slot.slices is None else slot.slices for slot in slots]
+            yield self._row_for(node), [slot.on_cards for slot in slots]
+
+    # Who comes -------------------------------------------------------------------------------------------------------
+
+    def expect(self, workload: Workload) -> None:
+        """A workload came: pods like its own may come again."""
+        for pod_set in workload.pod_sets:
+            self._mix.note(self._demand(pod_set.shape.requests, ANYWHERE, pod_set.cards), pod_set.count)
+
+    def adapt(self) -> None:
+        """Let policies learn from the pods that came, now and then."""
+        seen = self._mix.renewed()
+        if seen is not None:
+            self.placer.adapt(seen)
 
     # Who runs --------------------------------------------------------------------------------------------------------
-
-    def hold(self, workload: Workload, uses: Sequence[SlotUse]) -> None:
-        """A workload holds these slots from now on."""
-        self._changed[workload.key] = Holding(workload, tuple(uses))
-
-    def give_back(self, workload: str) -> None:
-        """A workload holds no slots any more."""
-        self._changed[workload] = None
 
     def find_victims(
         self, workload: Workload, asks: Sequence[SlotAsk], candidates: Container[str]
     ) -> SlotVictims | None:
         """Which of these workloads have to leave, whole or in part, so that all pods get slots."""
         free = [ask for ask in asks if ask.place is None and ask.missing]
-        rules = VictimRules(is_candidate=lambda member: member.gang in candidates)
-        found = find_victims(self.placer, self._gang(workload, free), self.running, rules, domains=self.domains)
+        rules = VictimRules(is_candidate=lambda member: owner_of(member) in candidates)
+        found = find_victims(self.placer, self._gang(workload, free), self.holders.running, rules, domains=self.domains)
         if isinstance(found, GangRefused):
             return None
         parts: dict[str, dict[str, list[Slot]]] = {}
         for member in found.members:
-            if member.gang not in found.whole_gangs:
-                parts.setdefault(member.gang, {}).setdefault(member.task, []).extend(self._slots([member.place]))
+            owner = owner_of(member)
+            if owner not in found.whole_gangs:
+                parts.setdefault(owner, {}).setdefault(member.task, []).extend(self._slots([member.place]))
         shrunk = {key: {name: tuple(slots) for name, slots in sets.items()} for key, sets in parts.items()}
         return SlotVictims(found.whole_gangs, shrunk)
-
-    @property
-    def running(self) -> RunningPods:
-        """Who runs where, as of now; brought up to date only where somebody asks."""
-        for key, holding in self._changed.items():
-            before = self._holders.pop(key, None)
-            for member in self._members(before) if before is not None else ():
-                self._running.drop(member.pod)
-            self._running.forget(key)
-            if holding is not None:
-                self._holders[key] = holding
-                for member in self._members(holding):
-                    self._running.put(member)
-                if holding.workload.is_elastic:
-                    self._running.learn(_minimum_of(holding.workload))
-        self._changed.clear()
-        return self._running
-
-    def _members(self, holding: Holding) -> Iterator[Member]:
-        workload, is_leaving = holding.workload, holding.workload.is_evicted
-        for name, use in zip(holding.pod_sets, holding.uses, strict=True):
-            for number, slot in enumerate(use.slots):
-                yield Member(
-                    pod=f"{workload.key}/{name}/{number}",
-                    gang=workload.key,
-                    task=name,
-                    demand=use.demand,
-                    place=Placed(self._row_for(slot.node), slot.cards, slot.slices),
-                    queue=workload.queue,
-                    # Those who leave already are taken before anybody is told to.
-                    priority=LEAVES_ANYWAY if is_leaving or slot in workload.leaving_slots else workload.priority,
-                    started_at=workload.reserved_at or 0.0,
-                )
 
     # Demands ---------------------------------------------------------------------------------------------------------
 
@@ -368,12 +326,8 @@ class NodeSlots:
         """Slots for as many pods as there is room for, near those that run; nothing is held afterwards."""
         gang = replace(self._gang(workload, [ask]), count_least=1)
         gang = replace(gang, tasks=tuple(replace(task, count_least=0) for task in gang.tasks))
-        members = [
-            Member(pod=f"{slot.node}/{number}", task="", demand=ask.demand, place=Placed(self._row_for(slot.node)))
-            for number, slot in enumerate(beside)
-        ]
         mark = self.checkpoint()
-        grown = place_gang(self.placer, gang, domains=self.domains, running=members)
+        grown = place_gang(self.placer, gang, domains=self.domains, running=self._neighbours(beside))
         self.rollback(mark)
         return () if isinstance(grown, GangRefused) else self._slots(grown.places.get(ask.name, ()))
 
@@ -400,11 +354,22 @@ class NodeSlots:
                 found[ask.name] = self._slots(placed)
         free = [ask for ask in asks if ask.place is None and ask.missing]
         if free:
-            placed_gang = place_gang(self.placer, self._gang(workload, free), domains=self.domains)
+            gang, beside = self._gang(workload, free), self._neighbours(slot for ask in free for slot in ask.kept)
+            placed_gang = place_gang(self.placer, gang, domains=self.domains, running=beside)
             if isinstance(placed_gang, GangRefused):
                 return _refusal(placed_gang)
+            if placed_gang.count < gang.count:
+                text = f"{gang.count} pods have to move to where the others are, and {placed_gang.count} find room"
+                return SlotRefusal("", text)
             found.update((name, self._slots(placed)) for name, placed in placed_gang.places.items())
         return found
+
+    def _neighbours(self, slots: Iterable[Slot]) -> list[Member]:
+        """Pods that stay where they are, as far as those that come have to know."""
+        return [
+            Member(pod=f"{slot.node}/{number}", demand=NO_DEMAND, place=Placed(self._row_for(slot.node)))
+            for number, slot in enumerate(slots)
+        ]
 
     def _in_domains(self, ask: SlotAsk, place: TopologyAssignment) -> list[Placed] | None:
         """Nodes in the domains that a topology decided on, less those of pods that stay."""
@@ -453,14 +418,6 @@ class NodeSlots:
     def _slots(self, placed: Iterable[Placed]) -> tuple[Slot, ...]:
         names = self.placer.table.names
         return tuple(Slot(names[one.row], one.cards, one.slices) for one in placed)
-
-
-def _minimum_of(workload: Workload) -> Gang:
-    """How few of its pods a workload can go on with."""
-    tasks = tuple(
-        Task(name=one.name, demand=NO_DEMAND, count=one.count, count_least=one.count_least) for one in workload.pod_sets
-    )
-    return Gang(key=workload.key, tasks=tasks, count_least=workload.pods_least)
 
 
 def _refusal(refused: GangRefused) -> SlotRefusal:

@@ -16,6 +16,7 @@ from muster.engine.holders import Holder, Holders, holder_of
 from muster.engine.ledger import Ledger
 from muster.engine.lines import WAITS_FOR_VICTIMS, Line
 from muster.engine.places import Places
+from muster.engine.repeats import Repeats
 from muster.engine.second_pass import SecondPass
 from muster.engine.slot_asks import SlotUse
 from muster.engine.topology import Topologies
@@ -23,7 +24,7 @@ from muster.engine.tree import QuotaNode, QuotaTree
 from muster.engine.usage_history import UsageHistory, in_base_units
 from muster.engine.waiting import WaitingRoom
 from muster.model.flavor import Flavor
-from muster.model.plan import Amend, Evict, Finish, Plan, Requeue, Reserve, Retry, ScanProgress, Shrink
+from muster.model.plan import Amend, Evict, Finish, Plan, Requeue, Reserve, Retry, Return, ScanProgress, Shrink
 from muster.model.queue import Stop
 from muster.model.settings import Settings
 from muster.model.snapshot import Snapshot
@@ -32,13 +33,6 @@ from muster.model.workload import Workload
 
 if TYPE_CHECKING:
     from muster.engine.slots import NodeSlots
-
-Identity = tuple[str, str, str]
-
-
-def _identity(workload: Workload) -> Identity:
-    """The same for a workload as long as it is the same one and asks for the same; a name may be used again."""
-    return (workload.key, workload.uid, workload.kind_key)
 
 
 def _rank(workload: Workload) -> tuple[int, float, str, str]:
@@ -73,9 +67,10 @@ class EngineState:
         self.versions: dict[str, int] = {}  # by root: how often something was taken or given back
         self.resumes_at = ""  # the queue at which the last cycle was cut short
         self.preempted_last: dict[str, float] = {}  # by queue: when it last preempted
-        self._preempted_by: dict[str, dict[Identity, int]] = {}  # by victim: how often by whom
+        self.repeats = Repeats(self.settings.guards.repeat_most)
         self._growing: dict[str, int] = {}  # elastic workloads that want more pods, and when that was last tried
         self._node_changes = 0
+        self._changes = 0  # of all trees
         self._in_use: dict[str, dict[str, int]] = {}  # by submit queue, while its history is kept
         self._stopped_submits = frozenset(
             key for key, submit in snapshot.submit_queues.items() if submit.stop is not Stop.NONE
@@ -87,6 +82,8 @@ class EngineState:
 
     def take(self, workload: Workload) -> None:
         """Learn of a workload, new or changed."""
+        if self.places.slots is not None and workload.key not in self.workloads:
+            self.places.slots.expect(workload)
         self._leave_line(workload.key)
         self._follow_history(workload)
         before = self.holders.get(workload.key)
@@ -97,6 +94,7 @@ class EngineState:
             self._count_use(before, -1)
             self._count_use(after, 1)
             self.holders.replace(after)
+            self._follow_slots(before.workload, after)
             return
         if before is not None:
             self._give_back(before)
@@ -114,11 +112,12 @@ class EngineState:
         known = self.workloads.pop(key, None)
         if known is not None and self.history is not None:
             self.history.forgive(known.submit_queue, key)
-        self._preempted_by.pop(key, None)
+        self.repeats.forget(key)
         self.second_pass.forget(key)
         self.progress.pop(key, None)
         self.preemptors.discard(key)
         self.deadlines.end_wait(key)
+        self.deadlines.end_pause(key)
 
     def put_node(self, node: Node) -> None:
         """Learn of a node, new or changed: there may be room now."""
@@ -174,7 +173,9 @@ class EngineState:
         self.now = now
         self.cycle += 1
         self._sample_usage()
-        self.deadlines.advance(now, self._is_stuck)
+        if self.places.slots is not None:
+            self.places.slots.adapt()
+        self.deadlines.advance(now, self._is_short_of_pods)
         self.room.call_due(now)
 
     def heads(self) -> Iterator[tuple[QuotaNode, Workload]]:
@@ -217,12 +218,13 @@ class EngineState:
             elif isinstance(decision, Retry):
                 self.second_pass.retry(decision.workload, self.now)
         for key in self._growing:
-            self._growing[key] = self._growth_version(key)
+            self._growing[key] = self._growth_version
 
     def _apply_reserve(self, decision: Reserve) -> None:
         self.progress.pop(decision.workload, None)
         self.preemptors.discard(decision.workload)
         self.deadlines.end_wait(decision.workload)
+        self.deadlines.end_pause(decision.workload)
         workload = self.workloads[decision.workload].changed(
             admission=decision.admission,
             is_admitted=decision.is_admitted,
@@ -254,39 +256,44 @@ class EngineState:
         self.holders.replace(replace(holder, workload=leaving))
         self._hold_slots(self.holders.get(decision.workload))
         self.deadlines.stop(decision.workload)
+        self._note_growth(leaving)
         self.preempted_last[decision.queue] = self.now
         contender = self.workloads.get(decision.in_favour_of)
         if contender is not None:
-            counts = self._preempted_by.setdefault(decision.workload, {})
-            by = _identity(contender)
-            counts[by] = counts.get(by, 0) + 1
+            self.repeats.note(decision.workload, contender)
 
     def _apply_shrink(self, decision: Shrink) -> None:
         holder = self.holders.get(decision.workload)
         assert holder is not None, f"{decision.workload} is told to shrink and holds nothing"
-        leaving = tuple(slot for slots in decision.slots.values() for slot in slots)
-        shrinking = holder.workload.changed(leaving_slots=(*holder.workload.leaving_slots, *leaving))
+        before = holder.workload.leaving_slots
+        leaving = {name: (*before.get(name, ()), *slots) for name, slots in decision.slots.items()}
+        shrinking = holder.workload.changed(leaving_slots={**before, **leaving})
         self.workloads[decision.workload] = shrinking
         self.holders.replace(replace(holder, workload=shrinking))
         self._hold_slots(self.holders.get(decision.workload))
-        self._growing.pop(decision.workload, None)
+        self._note_growth(shrinking)
         self.preempted_last[decision.queue] = self.now
 
     def _note_growth(self, workload: Workload) -> None:
         """Remember who runs with fewer pods than it wants and may get more."""
-        if workload.is_elastic and workload.is_admitted and not workload.leaving_slots and not workload.is_evicted:
-            wanted = sum(pod_set.count_left for pod_set in workload.pod_sets)
-            if workload.slot_count and workload.slot_count < wanted:
-                self._growing[workload.key] = -1
+        if not workload.is_elastic:
+            return
+        stays = workload.is_admitted and not workload.leaving_slots and not workload.is_evicted
+        wanted = sum(pod_set.count_left for pod_set in workload.pod_sets)
+        if stays and 0 < workload.slot_count < wanted:
+            self._growing.setdefault(workload.key, -1)
+        else:
+            self._growing.pop(workload.key, None)
 
     def growing(self) -> list[str]:
         """Those who run with fewer pods than they want, the most important first; only where something changed."""
-        keys = [key for key, tried in self._growing.items() if tried != self._growth_version(key)]
+        keys = [key for key, tried in self._growing.items() if tried != self._growth_version]
         return sorted(keys, key=lambda key: _rank(self.workloads[key]))
 
-    def _growth_version(self, key: str) -> int:
-        holder = self.holders.get(key)
-        return self.version_of(holder.queue) if holder is not None else 0
+    @property
+    def _growth_version(self) -> int:
+        """Grows whenever anything is taken or given back: trees share nodes."""
+        return self._changes + self._node_changes
 
     def _apply_requeue(self, decision: Requeue) -> None:
         key = decision.workload
@@ -300,7 +307,10 @@ class EngineState:
         elif key in self.preemptors:
             self.preemptors.discard(key)
             self.deadlines.end_wait(key)
-            self.flush(decision.queue)  # it holds nobody back any more
+            # It holds nobody back any more; where nodes matter, not even in other trees.
+            self.flush_all() if self.places.is_any else self.flush(decision.queue)
+        if decision.why is Return.GAVE_UP_WAITING and decision.retry_at is not None:
+            self.deadlines.pause(key, decision.retry_at)
         self.room.put_back(decision, self.cycle, self.now, parks_alike=self.settings.parks_alike)
 
     def repeated_preemptor(self, workload: Workload) -> tuple[str, int] | None:
@@ -308,22 +318,15 @@ class EngineState:
 
         Among those that wait, a fixed order decides who holds back whom, so that not all hold back each other.
         """
-        most = self.settings.guards.repeat_most
-        for identity, count in self._preempted_by.get(workload.key, {}).items():
+        for identity, count in self.repeats.too_often_by(workload):
             key = identity[0]
             contender = self.workloads.get(key)
-            if not most or count < most or contender is None or _identity(contender) != identity:
+            if contender is None or not self.repeats.is_same(contender, identity):
                 continue
             is_first = key in self.preemptors and _rank(contender) < _rank(workload)
             if self.holders.get(key) is not None or is_first:
                 return key, count
         return None
-
-    def is_spared_from(self, victim: Workload, preemptor: Workload) -> bool:
-        """Whether the preemptor has taken the victim so often already that it may not take it again."""
-        most = self.settings.guards.repeat_most
-        counts = self._preempted_by.get(victim.key, {})
-        return most > 0 and counts.get(_identity(preemptor), 0) >= most
 
     # Bookkeeping.
 
@@ -331,7 +334,7 @@ class EngineState:
         """Keep what is remembered of a workload in step with what it has become."""
         before = self.workloads.get(workload.key)
         if before is not None and before.kind_key != workload.kind_key:
-            self._preempted_by.pop(workload.key, None)
+            self.repeats.forget(workload.key)
         if self.history is None:
             return
         if before is not None and before.submit_queue != workload.submit_queue:
@@ -400,10 +403,13 @@ class EngineState:
     def _note_change(self, queue: QuotaNode) -> None:
         root = queue.root.name
         self.versions[root] = self.versions.get(root, 0) + 1
+        self._changes += 1
 
     def version_of(self, queue: QuotaNode) -> int:
         """Grows whenever quota of the queue's tree is taken or given back, or a node changes."""
-        return self.versions.get(queue.root.name, 0) + self._node_changes
+        # Trees share nodes: where those are decided on, a change of one is a change of all.
+        changes = self._changes if self.places.slots is not None else self.versions.get(queue.root.name, 0)
+        return changes + self._node_changes
 
     def _charge(self, holder: Holder) -> None:
         self.holders.add(holder)
@@ -420,17 +426,18 @@ class EngineState:
         """Let the slots know who holds them; whether it holds any."""
         if holder is None or self.places.slots is None or not holder.workload.slot_count:
             return False
-        self.places.slots.hold(holder.workload, [use for use in holder.places if isinstance(use, SlotUse)])
+        self.places.slots.holders.hold(holder.workload, [use for use in holder.places if isinstance(use, SlotUse)])
         return True
 
-    def _is_stuck(self, key: str, since: float) -> bool:
-        """Whether a workload has not filled the slots that it got then."""
+    def _follow_slots(self, before: Workload, holder: Holder) -> None:
+        """Keep up with a workload whose slots are the same and that is not: it may grow now, or have lost a pod."""
+        self._note_growth(holder.workload)
+        if self._hold_slots(holder) and holder.workload.is_short_of_pods and not before.is_short_of_pods:
+            self.deadlines.start(holder.workload.key, self.now)
+
+    def _is_short_of_pods(self, key: str) -> bool:
         holder = self.holders.get(key)
-        if holder is None or holder.workload.is_ready or holder.workload.is_evicted:
-            return False
-        reserved_at = holder.workload.reserved_at
-        is_newer = reserved_at is not None and reserved_at > since
-        return not is_newer and holder.workload.pods_bound < holder.workload.slot_count
+        return holder is not None and holder.workload.is_short_of_pods
 
     def _give_back(self, holder: Holder) -> None:
         """Release a workload's quota, once; those parked in the tree may be tried again."""
@@ -438,7 +445,7 @@ class EngineState:
         self.deadlines.stop(holder.workload.key)
         self._growing.pop(holder.workload.key, None)
         if self.places.slots is not None and holder.workload.slot_count:
-            self.places.slots.give_back(holder.workload.key)
+            self.places.slots.holders.give_back(holder.workload.key)
         self._count_use(holder, -1)
         self.ledger.release(holder.queue, holder.usage)
         self.ledger.release_places(holder.places)

@@ -22,6 +22,7 @@ class Return(Enum):
     PREEMPTION_FAILED = "PreemptionFailed"
     PREEMPTION_GATED = "PreemptionGated"
     PREEMPTION_NO_CANDIDATES = "PreemptionNoCandidates"
+    GAVE_UP_WAITING = "GaveUpWaiting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,12 @@ class ScanProgress:
     def is_pending(self) -> bool:
         """Whether a flavor is left to try."""
         return any(index != -1 for pod_set in self.tried for index in pod_set.values())
+
+    @property
+    def left(self) -> frozenset[tuple[int, str]]:
+        """The pod sets, by number, and resources that have flavors left to try."""
+        pairs = ((number, one) for number, one in enumerate(self.tried))
+        return frozenset((number, name) for number, one in pairs for name, index in one.items() if index != -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,9 @@ ANY_ADDRESS = "0.0.0.0"
 NAMESPACE_NAME = "kubernetes.io/metadata.name"  # the label by which Kubernetes names every namespace
 PORT_MOST = 65_535
 WEIGHT_MOST = 100
+TERMS_MOST = 1000
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 LabelPairs = tuple[tuple[str, str], ...]  # sorted by key
 
 
@@ -179,6 +182,7 @@ def read_pod_rules(pod: Fields, *, volumes: tuple[NodeTerms, ...] = ()) -> PodRu
     )
     affinity = spec.child("affinity")
     near, away = affinity.child("podAffinity"), affinity.child("podAntiAffinity")
+    _check_lengths(spec)
     return PodRules(
         who=who,
         nodes=nodes,
@@ -189,6 +193,18 @@ def read_pod_rules(pod: Fields, *, volumes: tuple[NodeTerms, ...] = ()) -> PodRu
         preferred_pods=(*_read_preferred_pods(near, who, 1), *_read_preferred_pods(away, who, -1)),
         spread=tuple(_read_spread(item, who) for item in spec.children("topologySpreadConstraints")),
     )
+
+
+def _check_lengths(spec: Fields) -> None:
+    """Refuse what nobody writes by hand: every term is asked of every node."""
+    affinity = spec.child("affinity")
+    of_nodes, near, away = (affinity.child(name) for name in ("nodeAffinity", "podAffinity", "podAntiAffinity"))
+    lists = [(one, each) for one in (near, away) for each in (_REQUIRED, _PREFERRED)]
+    lists += [(of_nodes.child(_REQUIRED), "nodeSelectorTerms"), (of_nodes, _PREFERRED)]
+    lists.append((spec, "topologySpreadConstraints"))
+    for fields, name in lists:
+        if (count := len(fields.items(name))) > TERMS_MOST:
+            raise fields.error(name, f"holds {count} entries", f"give at most {TERMS_MOST}")
 
 
 def _read_ports(spec: Fields) -> frozenset[HostPort]:
@@ -208,13 +224,13 @@ def _read_ports(spec: Fields) -> frozenset[HostPort]:
 
 
 def _read_required_pods(affinity: Fields, who: PodIdentity) -> tuple[PodTerm, ...]:
-    terms = affinity.children("requiredDuringSchedulingIgnoredDuringExecution")
+    terms = affinity.children(_REQUIRED)
     return tuple(_read_pod_term(fields, who) for fields in terms)
 
 
 def _read_preferred_pods(affinity: Fields, who: PodIdentity, sign: int) -> tuple[PreferredPods, ...]:
     found = []
-    for fields in affinity.children("preferredDuringSchedulingIgnoredDuringExecution"):
+    for fields in affinity.children(_PREFERRED):
         if not fields.has("weight"):
             raise fields.error("weight", "is missing", f"give a number from 1 to {WEIGHT_MOST}")
         weight = fields.integer("weight", least=1, most=WEIGHT_MOST)

@@ -117,7 +117,7 @@ TEMPLATES: Mapping[Code, str] = {
     Code.SHORT_OF_QUOTA: "{asked} of {resource} asked for, {free} free in {flavor}, {short} short",
     Code.NOBODY_TO_PREEMPT: "nobody may be preempted for {resource} in {flavor}",
     Code.NO_PLACE: "pod set {pod_set} finds no place in {flavor}: {problem}",
-    Code.NO_NODES: "pod set {pod_set} finds no nodes in {flavor}: {problem}",
+    Code.NO_NODES: "pod set {pod_set} finds no nodes in flavor {flavor}: {problem}",
     Code.NO_TOPOLOGY_FLAVOR: "pod set {pod_set} asks for a topology and got {problem}",
     Code.REQUEST_ABOVE_LIMIT: "{path} requests more than its limit of {resources}",
     Code.LIMIT_RANGE: "{path} breaks a LimitRange of its namespace: {problem}",

@@ -19,16 +19,18 @@ from muster.engine.policy import Hooks
 from muster.engine.slots import CardKinds, NodeSlots
 from muster.engine.state import EngineState
 from muster.model.device import Device, DeviceRequest
+from muster.model.labels import EVERYTHING
 from muster.model.plan import Amend, Plan, Shrink
+from muster.model.queue import Queue
 from muster.model.resources import PODS
 from muster.model.settings import Settings
 from muster.model.slices import CardRequests
 from muster.model.snapshot import Snapshot
 from muster.model.topology import HOSTNAME, Node
-from muster.model.workload import Admission, PodSet, Slot, Workload
+from muster.model.workload import Admission, PodSet, PodSetAdmission, Slot, Workload
 from muster.policies import binpack, fgd
 from muster.vendors.nvidia import VENDOR
-from tests.engine.builders import CPU, GPU, Part, key_of, name_of, pod_set, snapshot_of
+from tests.engine.builders import CPU, GPU, LOWER, Part, key_of, name_of, pod_set, preempts, snapshot_of
 
 RACK = "example.com/rack"
 LEVELS = (RACK, HOSTNAME)
@@ -41,6 +43,23 @@ KINDS = CardKinds(
 )
 POLICIES: Mapping[str, Hooks] = {"fgd": fgd.POLICY.hooks(), "binpack": binpack.POLICY.hooks()}
 MEMORY, CORES, PERCENT = "nvidia.com/gpumem", "nvidia.com/gpucores", "nvidia.com/gpumem-percentage"
+
+# Queues --------------------------------------------------------------------------------------------------------------
+
+PLAIN = "(no queue)"
+
+
+def plain_queue() -> Queue:
+    """The queue of those that name none: without limits, by priority."""
+    return Queue(
+        name=PLAIN,
+        title=PLAIN,
+        is_leaf=True,
+        preemption=preempts(within=LOWER),
+        admits_namespaces=EVERYTHING,
+        is_unlimited=True,
+    )
+
 
 # Machines ------------------------------------------------------------------------------------------------------------
 
@@ -70,9 +89,7 @@ def sharing(name: str, cards: int = 2, *, device: Mapping[str, Any] | None = Non
 
 def slice_of(*, memory_mib: int = 0, percent: int | None = None, cores: int = 0, count: int = 1) -> CardRequests:
     """What one container asks of cards, as HAMi's users write it."""
-    asked = DeviceRequest(
-        vendor=VENDOR.name, count=count, memory_mib=memory_mib, memory_percent=percent, cores=cores
-    )
+    asked = DeviceRequest(vendor=VENDOR.name, count=count, memory_mib=memory_mib, memory_percent=percent, cores=cores)
     return CardRequests(by_container=((asked,),))
 
 
@@ -94,23 +111,19 @@ def held(workload: Workload, slots: Mapping[str, Sequence[Slot]] | Sequence[Slot
         mine = tuple(by_name.get(pods.name, ()))
         usage = {resource: amount * len(mine) for resource, amount in pods.requests.items()}
         flavors = dict.fromkeys(pods.requests, flavor)
-        given.append(_given(pods, mine, usage=usage, flavors=flavors))
+        given.append(PodSetAdmission(name=pods.name, count=len(mine), flavors=flavors, usage=usage, slots=mine))
     admission = Admission(queue=workload.queue, pod_sets=tuple(given))
     bound = sum(len(one.slots) for one in given)
     facts: dict[str, Any] = {"is_admitted": True, "is_ready": True, "reserved_at": 0.0, "pods_bound": bound}
     return replace(workload, admission=admission, **facts)
 
 
-def _given(pods: PodSet, slots: tuple[Slot, ...], *, usage: dict[str, int], flavors: dict[str, str]) -> Any:
-    from muster.model.workload import PodSetAdmission
-
-    return PodSetAdmission(name=pods.name, count=len(slots), flavors=flavors, usage=usage, slots=slots)
-
-
 # States --------------------------------------------------------------------------------------------------------------
 
 
-def slots_for(snapshot: Snapshot, *, hooks: Sequence[Hooks] = (POLICIES["fgd"],), levels: Sequence[str] = LEVELS) -> NodeSlots:
+def slots_for(
+    snapshot: Snapshot, *, hooks: Sequence[Hooks] = (POLICIES["fgd"],), levels: Sequence[str] = LEVELS
+) -> NodeSlots:
     """The slots of a snapshot's nodes, still empty: the state fills them in."""
     pods = PodsOnNodes(NodeFacts())
     for name, labels in snapshot.namespaces.items():

@@ -55,7 +55,7 @@ def told(report):
         pytest.param(ANYWHERE, [], id="it fits"),
         pytest.param(
             rules(spec={"nodeSelector": {"disk": "ssd"}}),
-            [("without the labels that the node selector asks for", 2)],
+            [("without the labels that the pod or its flavor asks for", 2)],
             id="selector",
         ),
         pytest.param(rules(spec=IN_RACK), [("outside the node affinity", 2)], id="affinity"),
@@ -148,7 +148,8 @@ def test_slices_are_tried_card_by_card():
     assert place.place(slices(800)) is not None
     assert place.place(slices(800)) is None
     report = why_not(place, slices(800))
-    assert told(report) == [("short of cards", 2)] and report.nearest[1].text == "one: short of cards"
+    words = "one: short of cards: 1/1 CardInsufficientMemory"
+    assert told(report) == [("short of cards", 2)] and report.nearest[1].text == words
 
 
 def test_what_no_node_could_have():

@@ -121,7 +121,7 @@ def test_given_order_is_tried_when_the_biggest_first_does_not_fit():
             gang(task(1, 1, of=BIG, name="big"), task(3, 3)),
             Unstarted.NO_ROOM,
             (4, 4),
-            "4 pods must start together, 4 would fit now",
+            "4 pods must start together, and would fit only without each other",
             id="each task by itself but not together",
         ),
         pytest.param(

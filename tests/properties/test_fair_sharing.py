@@ -226,7 +226,7 @@ def is_bound_reached(state: EngineState) -> bool:
     waiting = [one for one in state.workloads.values() if one.admission is None]
     held = [one.workload for one in state.holders.all()]
     return any(
-        state.repeated_preemptor(one) is not None or any(state.is_spared_from(other, one) for other in held)
+        state.repeated_preemptor(one) is not None or any(state.repeats.is_spared_from(other, one) for other in held)
         for one in waiting
     )
 

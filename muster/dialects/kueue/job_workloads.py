@@ -265,13 +265,14 @@ def _checked(
     if surroundings.strict:
         errors += unknown
     if errors:
-        found = (InvalidObject(_path_in_job(e.path, pod_sets), e.problem, e.hint) for e in errors)
+        found = (InvalidObject(path_in_job(e.path, pod_sets), e.problem, e.hint) for e in errors)
         raise InvalidObjects(tuple(found))
     odd = (*((w.path, w.problem, w.hint) for w in warnings), *((e.path, e.problem, e.hint) for e in unknown))
-    return tuple(ObjectWarning(_path_in_job(path, pod_sets), problem, hint) for path, problem, hint in odd)
+    return tuple(ObjectWarning(path_in_job(path, pod_sets), problem, hint) for path, problem, hint in odd)
 
 
-def _path_in_job(path: str, pod_sets: tuple[JobPodSet, ...]) -> str:
+def path_in_job(path: str, pod_sets: tuple[JobPodSet, ...]) -> str:
+    """Where in a job a field of its workload stands."""
     for index, pod_set in enumerate(pod_sets):
         prefix = f"spec.podSets[{index}].template"
         if path.startswith(prefix):

@@ -16,7 +16,7 @@ TOPOLOGY_MANAGED = f"{GROUP}/tas"
 JOB_UID = f"{GROUP}/job-uid"
 
 # Muster's own: a workload that says false here is no victim, where the setting to honour it is on.
-PREEMPTIBLE = "muster.io/preemptible"
+PREEMPTIBLE = "muster.dev/preemptible"
 
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 

@@ -19,7 +19,7 @@ from muster.dialects.kueue.schema import ListOf, Schema, Struct, shape_problems
 from muster.model.fields import Fields
 from muster.model.json_text import begins_as_json
 
-ANNOTATION = "muster.io/preserved-fields"
+ANNOTATION = "muster.dev/preserved-fields"
 MOST_BYTES = 64 * 1024
 _MOST_DEPTH = 60
 

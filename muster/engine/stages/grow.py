@@ -21,7 +21,7 @@ def grow(cycle: Cycle) -> None:
     """Try every workload that could have more pods, the most important first."""
     for key in cycle.state.growing():
         holder = cycle.state.holders.get(key)
-        if holder is not None and not cycle.ledger.is_gone(key):
+        if holder is not None and not cycle.ledger.is_gone(key) and key not in cycle.leaving:
             _grow(cycle, holder)
 
 

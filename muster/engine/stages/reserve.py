@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from muster.engine.assignment import Assignment, Outcome
 from muster.engine.cycle import Cycle, Need
@@ -27,7 +28,7 @@ def reserve(cycle: Cycle) -> None:
     _give_up_stuck(cycle)
     for key in cycle.state.second_pass.ready(cycle.state.now):
         holder = cycle.state.holders.get(key)
-        if holder is not None:
+        if holder is not None and not cycle.ledger.is_gone(key):
             place(cycle, nominate_for_place(cycle, holder))
     entries = _nominated(cycle)
     for entry in _in_order(cycle, entries):
@@ -41,11 +42,9 @@ def _give_up_stuck(cycle: Cycle) -> None:
     """Tell gangs to go that hold slots and have not filled them all in time."""
     for key in cycle.state.deadlines.overdue:
         holder = cycle.state.holders.get(key)
-        if holder is None or holder.workload.is_ready or holder.workload.is_evicted:
+        if holder is None or not holder.workload.is_short_of_pods:
             continue
         workload = holder.workload
-        if workload.pods_bound >= workload.slot_count:
-            continue
         seconds = round(cycle.settings.gang_deadline_s)
         reason = because(Code.GANG_DEADLINE, bound=workload.pods_bound, count=workload.slot_count, seconds=seconds)
         cycle.ledger.set_aside(key)
@@ -226,6 +225,8 @@ def _skip(cycle: Cycle, entry: Entry, queue: QuotaNode) -> None:
     assert entry.assignment is not None, "it was nominated"
     entry.shortages = shortages_of(queue, entry.assignment)
     entry.status = Status.SKIPPED
+    if cycle.settings.needs_slots:
+        entry.keeps_progress = False  # another node of the same flavor may do
     winner = cycle.takers.get(queue.root.name, "another workload")
     entry.reason = because(Code.LOST_TO_ANOTHER, queue=queue.queue.title, winner=winner)
     if entry.victims:
@@ -254,7 +255,8 @@ def _is_told(victim: Victim) -> bool:
     workload = victim.holder.workload
     if victim.slots is None:
         return workload.is_evicted
-    return all(slot in workload.leaving_slots for slots in victim.slots.values() for slot in slots)
+    told = workload.leaving_slots
+    return all(Counter(slots) <= Counter(told.get(name, ())) for name, slots in victim.slots.items())
 
 
 def _farewell(victim: Victim, queue: QuotaNode, preemptor: str) -> Evict | Shrink:
@@ -279,9 +281,8 @@ def _give_up_waiting(cycle: Cycle, entry: Entry) -> None:
     seconds = round(cycle.settings.gang_deadline_s)
     names = ", ".join(victim.holder.workload.key for victim in entry.victims)
     entry.reason = because(Code.GAVE_UP_WAITING, seconds=seconds, victims=names)
-    entry.why = Return.NO_FIT
+    entry.why = Return.GAVE_UP_WAITING
     entry.retry_at = cycle.state.now + cycle.settings.gang_deadline_s
-    entry.is_personal = True
 
 
 def _admit(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment) -> None:
@@ -381,11 +382,27 @@ def _progress(cycle: Cycle, entry: Entry) -> ScanProgress | None:
     if entry.status is Status.SKIPPED and not cycle.settings.keeps_scan_progress:
         return None
     return ScanProgress(
-        tried=entry.assignment.tried(),
+        tried=_tried(cycle, entry, entry.assignment),
         generation=cycle.state.generation_of(entry.queue),
         kind_key=entry.workload.kind_key,
         cycle=cycle.state.cycle,
         began_at=_began_at(cycle, entry, entry.queue),
+    )
+
+
+def _tried(cycle: Cycle, entry: Entry, assignment: Assignment) -> tuple[Mapping[str, int], ...]:
+    """Where the search of each pod set stopped.
+
+    A pod set that was through all flavors begins again while another one goes on. That does not count as flavors left
+    to try, or two of them could take turns for ever and keep those behind them from being tried.
+    """
+    tried = assignment.tried()
+    if entry.resumed is None or not entry.resumed.is_pending or not cycle.settings.needs_slots:
+        return tried
+    left = entry.resumed.left
+    return tuple(
+        {name: index if (number, name) in left else -1 for name, index in now.items()}
+        for number, now in enumerate(tried)
     )
 
 

@@ -1,0 +1,41 @@
+"""The mix of pods that came of late, for policies that place with an eye to those who will come.
+
+Kept by `muster/engine/slots.py`. Old pods fade, and policies are told only when there is enough news: what they work
+out from it is dear. It is lost at a restart and learned anew from the pods that are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from muster.engine.node_table_rows import Demand
+
+NEWS_LEAST = 100  # pods
+NEWS_PART = 0.5  # of those known at the last time
+REMEMBERED = 20_000  # pods, half of which are then forgotten
+
+
+class PodMix:
+    """How often each kind of pod came."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Demand, int] = {}
+        self._total = 0
+        self._news = 0
+        self._told = 0  # how many were known when policies were last told
+
+    def note(self, demand: Demand, count: int) -> None:
+        """Pods of a kind came."""
+        self._seen[demand] = self._seen.get(demand, 0) + count
+        self._total += count
+        self._news += count
+
+    def renewed(self) -> Mapping[Demand, int] | None:
+        """The mix as it is now, where enough came since it was last given."""
+        if self._news < max(NEWS_LEAST, NEWS_PART * self._told):
+            return None
+        if self._total > REMEMBERED:
+            self._seen = {demand: count // 2 for demand, count in self._seen.items() if count > 1}
+            self._total = sum(self._seen.values())
+        self._news, self._told = 0, self._total
+        return self._seen

@@ -1,0 +1,268 @@
+"""Growing and shrinking: elastic workloads get more pods while they run, and lose those above their minimum."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from muster.engine.invariants import differences, violations
+from muster.engine.stages.grow import without_slots
+from muster.model.plan import Shrink
+from muster.model.queue import CheckRule
+from muster.model.reason import Code
+from muster.model.topology import TopologyRequest
+from muster.model.workload import CheckState, PodSetAdmission
+from tests.engine.builders import (
+    CPU,
+    GPU,
+    LOWER,
+    counts,
+    evicted,
+    key_of,
+    pod_set,
+    preempts,
+    queue,
+    run_cycle,
+    run_until_quiet,
+    usage_of,
+    waits,
+    workload,
+)
+from tests.engine.slot_builders import (
+    PLAIN,
+    RACK,
+    amended,
+    free_cards,
+    held,
+    machine,
+    on,
+    placing_state,
+    plain_queue,
+    shrunk,
+    started,
+    where,
+)
+
+HOME = queue("team-a", gpus=99, preemption=preempts(within=LOWER))
+
+
+def elastic(name, pods, least, **fields):
+    return workload(name, pods=pods, least=least, is_elastic=True, **fields)
+
+
+def left(state, name):
+    """The pods that were told to leave a workload have left."""
+    one = state.workloads[key_of(name)]
+    given = tuple(without_slots(pods, one.leaving_slots.get(pods.name, ())) for pods in one.admission.pod_sets)
+    state.take(replace(one, admission=replace(one.admission, pod_sets=given), leaving_slots={}))
+
+
+# Growing -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "want"),
+    [
+        pytest.param(elastic("w", 6, 2), 2, id="as many as fit"),
+        pytest.param(elastic("w", 6, 3), None, id="not below its minimum"),
+        pytest.param(elastic("w", 6, 1, pods_least=3), None, id="nor below that of all together"),
+        pytest.param(elastic("w", 2, 1), 2, id="no more than it wants"),
+    ],
+)
+def test_start(one, want):
+    state = placing_state(HOME, machine("a", 2), one)
+    assert counts(run_cycle(state)) == ({"w": (want,)} if want else {})
+
+
+def test_grows_as_room_comes():
+    state = placing_state(HOME, machine("a", 2), elastic("w", 6, 2))
+    run_cycle(state)
+    for name, want in (("b", {"a": 2, "b": 3}), ("c", {"a": 2, "b": 3, "c": 1})):
+        state.put_node(machine(name, 3))
+        assert amended(run_cycle(state)) == {"w": want}
+        assert not list(violations(state))
+    assert amended(run_cycle(state)) == {}
+    assert usage_of(state)["team-a"] == {("default", GPU): 6}
+
+
+def test_grows_when_another_tree_gives_a_node_back():
+    others = [plain_queue(), held(workload("other", queue=PLAIN, gpus=2), [on("a", 2, 3)])]
+    state = placing_state(HOME, machine("a", 4), *others, elastic("w", 4, 2))
+    run_cycle(state)
+    assert where(state, "w") == {"a": 2}
+    state.drop(key_of("other"))
+    assert amended(run_cycle(state)) == {"w": {"a": 4}}
+
+
+def test_grows_only_within_quota_and_borrows_nothing_that_is_taken():
+    state = placing_state(queue("team-a", gpus=3), machine("a", 8), elastic("w", 6, 2))
+    assert counts(run_cycle(state)) == {"w": (3,)}
+    assert amended(run_cycle(state)) == {}
+
+
+def test_one_that_is_not_elastic_stays_as_it_started():
+    state = placing_state(HOME, machine("a", 2), workload("w", pods=4, least=2))
+    run_cycle(state)
+    state.put_node(machine("b", 8))
+    assert amended(run_cycle(state)) == {}
+
+
+def test_one_that_waits_for_a_check_grows_once_it_is_admitted():
+    home = replace(HOME, checks=(CheckRule(name="budget"),))
+    state = placing_state(home, machine("a", 2), elastic("w", 4, 2))
+    run_cycle(state)
+    state.put_node(machine("b", 2))
+    assert amended(run_cycle(state)) == {}
+    one = state.workloads[key_of("w")]
+    state.take(replace(one, checks={"budget": CheckState.READY}, is_admitted=True))
+    assert amended(run_cycle(state)) == {"w": {"a": 2, "b": 2}}
+
+
+def test_starting_goes_before_growing():
+    state = placing_state(HOME, machine("a", 2), elastic("w", 4, 2), workload("v", pods=2, queued_at=1))
+    run_cycle(state)
+    state.put_node(machine("b", 3))
+    plan = run_cycle(state)
+    assert (started(plan), amended(plan)) == ({"v": {"b": 2}}, {"w": {"a": 2, "b": 1}})
+
+
+def test_the_most_important_grows_first():
+    ones = [elastic("low", 4, 1), elastic("high", 4, 1, priority=5)]
+    state = placing_state(HOME, machine("a", 1), machine("b", 1), *ones)
+    run_until_quiet(state)
+    state.put_node(machine("c", 2))
+    grown = amended(run_cycle(state))
+    assert [name for name, hosts in grown.items() if hosts.get("c") == 2] == ["high"]
+
+
+def test_grows_where_it_must_be():
+    request = TopologyRequest(required=RACK)
+    pods = pod_set(count=4, least=2, topology=request)
+    one = workload("w", pod_sets=(pods,), is_elastic=True, queue=PLAIN)
+    state = placing_state(plain_queue(), machine("a", 2, rack="1"), one)
+    run_cycle(state)
+    state.put_node(machine("b", 9, rack="2"))
+    assert amended(run_cycle(state)) == {}
+    state.put_node(machine("c", 1, rack="1"))
+    assert amended(run_cycle(state)) == {"w": {"a": 2, "c": 1}}
+
+
+def test_one_that_leaves_does_not_grow():
+    low = elastic("w", 4, 2)
+    state = placing_state(HOME, machine("a", 2), low)
+    run_cycle(state)
+    state.take(workload("big", gpus=2, priority=9))
+    assert evicted(run_cycle(state, victims_leave=False)) == {"w": Code.PREEMPTED_IN_QUEUE}
+    state.put_node(machine("b", 1))
+    assert amended(run_cycle(state, victims_leave=False)) == {}
+
+
+def test_nobody_grows_in_the_cycle_in_which_he_is_told_to_go():
+    state = placing_state(HOME, machine("a", 2), elastic("w", 4, 2))
+    run_cycle(state)
+    state.put_node(machine("b", 1))
+    state.take(workload("big", gpus=2, priority=9))
+    plan = run_cycle(state, victims_leave=False)
+    assert (evicted(plan), amended(plan)) == ({"w": Code.PREEMPTED_IN_QUEUE}, {})
+
+
+# Shrinking -----------------------------------------------------------------------------------------------------------
+
+
+def running_with(pods, least, **fields):
+    one = elastic("w", pods, least, **fields)
+    return held(one, [on("a", card) for card in range(pods)])
+
+
+@pytest.mark.parametrize(
+    ("least", "asked", "shrinks", "evicts"),
+    [
+        pytest.param(1, 2, {"w": {"a": 2}}, {}, id="pods above the minimum go"),
+        pytest.param(2, 2, {"w": {"a": 2}}, {}, id="down to the minimum"),
+        pytest.param(3, 2, {}, {"w": Code.PREEMPTED_IN_QUEUE}, id="below it all go"),
+        pytest.param(1, 1, {"w": {"a": 1}}, {}, id="no more than needed"),
+    ],
+)
+def test_pods_above_the_minimum_leave_for_others(least, asked, shrinks, evicts):
+    state = placing_state(HOME, machine("a", 4), running_with(4, least), workload("v", gpus=asked, priority=5))
+    plan = run_cycle(state, victims_leave=False)
+    assert (shrunk(plan), evicted(plan)) == (shrinks, evicts)
+    assert not list(violations(state))
+
+
+def test_minimum_of_all_together_is_kept_too():
+    state = placing_state(HOME, machine("a", 4), running_with(4, 0, pods_least=3), workload("v", gpus=2, priority=5))
+    plan = run_cycle(state, victims_leave=False)
+    assert (shrunk(plan), evicted(plan)) == ({}, {"w": Code.PREEMPTED_IN_QUEUE})
+
+
+def test_life_of_a_shrinking_workload():
+    """Its pods are told once; the place is kept for who asked; it runs on, and grows again when there is room."""
+    state = placing_state(HOME, machine("a", 4), running_with(4, 1), workload("v", gpus=2, priority=5))
+    plan = run_cycle(state, victims_leave=False)
+    assert waits(plan) == {"v": Code.WAITING_FOR_PREEMPTED_WORKLOADS}
+    state.take(workload("small", queued_at=7))
+    again = run_cycle(state, victims_leave=False)
+    assert (shrunk(again), started(again), amended(again)) == ({}, {}, {})
+    left(state, "w")
+    assert usage_of(state)["team-a"] == {("default", GPU): 2}
+    assert started(run_cycle(state)) == {"v": {"a": 1}}
+    assert (where(state, "w"), free_cards(state, "a")) == ({"a": 2}, 0)
+    state.drop(key_of("v"))
+    plan = run_cycle(state)
+    assert (started(plan), amended(plan)) == ({"small": {"a": 1}}, {"w": {"a": 3}})
+    assert not list(violations(state))
+
+
+def test_pods_that_leave_already_are_nothing_to_spare():
+    """Four pods, two of them needed: two were told to go for one, so that another one gets none of the rest."""
+    one = elastic("w", 4, 2)
+    runs = held(one, [on("a", 0), on("a", 1), on("b", 0), on("b", 1)])
+    home = replace(HOME, preemption=preempts(within=LOWER))
+    state = placing_state(
+        home,
+        queue("team-b", cohort=None, gpus=9),
+        machine("a", 2),
+        machine("b", 2),
+        runs,
+        workload("v", gpus=2, priority=5),
+    )
+    first = run_cycle(state, victims_leave=False)
+    assert sum(shrunk(first)["w"].values()) == 2
+    state.take(workload("u", gpus=2, priority=6))
+    for _ in range(3):
+        run_cycle(state, victims_leave=False)
+        assert not list(violations(state))
+    one = state.workloads[key_of("w")]
+    told = sum(len(slots) for slots in one.leaving_slots.values())
+    assert one.is_evicted or told == 2
+
+
+def test_equal_slots_are_told_one_by_one():
+    """Pods without cards have equal slots on a node; each that has to go is told, and no other counts as told."""
+    pods = pod_set(count=3, least=1, requests={CPU: 1})
+    one = workload("w", pod_sets=(pods,), queue=PLAIN, is_elastic=True)
+    given = PodSetAdmission(name="main", count=3, flavors={}, usage={}, slots=(on("a"),) * 3)
+    runs = held(one, given.slots)
+    big = workload("v", pod_sets=(pod_set(requests={CPU: 1}),), queue=PLAIN, priority=5)
+    state = placing_state(plain_queue(), machine("a", 0, cpu=3), runs, big)
+    assert shrunk(run_cycle(state, victims_leave=False)) == {"w": {"a": 1}}
+    state.take(replace(big, key=key_of("v"), pod_sets=(pod_set(requests={CPU: 2}),)))
+    plan = run_cycle(state, victims_leave=False)
+    assert shrunk(plan) == {"w": {"a": 2}}, "the one that was told before does not stand for both"
+    assert sum(isinstance(one, Shrink) for one in plan.decisions) == 1
+
+
+def test_same_after_a_restart():
+    state = placing_state(HOME, machine("a", 4), running_with(4, 1), workload("v", gpus=2, priority=5))
+    run_cycle(state, victims_leave=False)
+    left(state, "w")
+    run_cycle(state)
+    assert not list(differences(state, placing_state(HOME, machine("a", 4), *state.workloads.values())))
+
+
+def test_slots_are_given_back_one_by_one():
+    given = PodSetAdmission(name="x", count=3, flavors={}, usage={CPU: 6}, slots=(on("a"), on("a"), on("b")))
+    assert without_slots(given, (on("a"),)) == replace(given, count=2, usage={CPU: 4}, slots=(on("a"), on("b")))
+    assert without_slots(given, ()) == given
