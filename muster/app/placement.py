@@ -15,7 +15,9 @@ from muster.app.intake import NO_QUEUE, PODS_ALONE_MOST
 from muster.app.plugins import vendors
 from muster.app.policies import build_tiers
 from muster.dialects.hami.cards import card_ask, card_requests, held_slices, table_devices
+from muster.dialects.hami.settings import HamiSettings
 from muster.engine.contracts import Vendor
+from muster.engine.devices_order import BINPACK
 from muster.engine.fit_nodes import NodeFacts
 from muster.engine.fit_pods import PodsOnNodes
 from muster.engine.node_table import NodeTable
@@ -34,6 +36,8 @@ from muster.model.snapshot import Snapshot
 from muster.model.topology import levels_of
 from muster.model.workload import Workload
 
+# Unless a pod says otherwise, slices fill cards in use: HAMi itself spreads them, and big ones find no card then.
+PACKED = HamiSettings(card_policy=BINPACK)
 POD_PACE_S = 1.0  # a job's controller makes its pods one after the other
 CARDS_MOST = 1024  # of one node
 
@@ -112,7 +116,7 @@ def _card_kinds(snapshot: Snapshot, known: tuple[Vendor, ...]) -> CardKinds:
     return CardKinds(
         counts=tuple(vendor.resources.count for vendor in known),
         resources=frozenset(name for vendor in known for name in vendor.resources.names),
-        read=lambda asked: card_ask(asked, known),
+        read=lambda asked: card_ask(asked, known, PACKED),
         usual_mib=min(sizes, key=lambda size: (-sizes[size], size), default=0),
     )
 
