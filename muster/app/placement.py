@@ -24,7 +24,7 @@ from muster.engine.node_table import NodeTable
 from muster.engine.node_table_columns import Placer
 from muster.engine.profile import Batch, Profile
 from muster.engine.reading import PlacementReader
-from muster.engine.slots import CardKinds, NodeSlots
+from muster.engine.slots import CARDS_MOST, CardKinds, NodeSlots
 from muster.model.device import Device
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields, shown
@@ -39,7 +39,6 @@ from muster.model.workload import Workload
 # Unless a pod says otherwise, slices fill cards in use: HAMi itself spreads them, and big ones find no card then.
 PACKED = HamiSettings(card_policy=BINPACK)
 POD_PACE_S = 1.0  # a job's controller makes its pods one after the other
-CARDS_MOST = 1024  # of one node
 
 
 def placement_reader() -> PlacementReader:
@@ -156,6 +155,8 @@ def _pods_of(workload: Workload) -> Iterator[Workload]:
                 uid=f"{workload.uid}-{number}",
                 queue=NO_QUEUE,
                 pod_sets=(alone,),
+                pods_least=0,
+                is_elastic=False,
                 queued_at=workload.queued_at + POD_PACE_S * number,
                 kind_key=f"{workload.kind_key} {pod_set.name}",
             )

@@ -111,7 +111,9 @@ class Cycle:
         more: list[Victim] | None = []
         if not placing.has_place(assignment):
             candidates = self.search.candidates(preemptor) if self._may_preempt_now(placing.queue) else []
-            more = placing.slot_victims(assignment, candidates)
+            more = placing.slot_victims(
+                assignment, candidates, lambda *parts: self.search.are_worth_taking(preemptor, *parts)
+            )
         self.ledger.rollback(mark)
         return victims + more if more is not None else []
 

@@ -83,7 +83,8 @@ class FlavorSearch:
     only: tuple[Mapping[str, str], ...] | None = None  # by pod set and resource, when a search is repeated
     cache: SearchCache = field(default_factory=SearchCache)
     placing: Placing | None = None  # where nodes matter
-    avoided: dict[str, Reason] = field(default_factory=dict)  # flavors whose nodes have no room, and why
+    # By pod set and flavor whose nodes have no room for it: why.
+    avoided: dict[tuple[str, str], Reason] = field(default_factory=dict)
 
     def assign(self, counts: Sequence[int] | None = None) -> Assignment:
         """The best flavors for the workload, or for a smaller one with these counts."""
@@ -257,8 +258,9 @@ class FlavorSearch:
         requests: Mapping[str, int],
         used: Mapping[FlavorResource, int],
     ) -> tuple[Attempt, dict[str, Standing]]:
-        if name in self.avoided:
-            return Attempt(name, WORST, Code.WAITING_FOR_NODES, (self.avoided[name],)), {}
+        crowded = next((self.avoided[one] for m in members if (one := (m.pod_set.name, name)) in self.avoided), None)
+        if crowded is not None:
+            return Attempt(name, WORST, Code.WAITING_FOR_NODES, (crowded,)), {}
         refusal = self._refusal(name, members, requests)
         if refusal is not None:
             return Attempt(name, WORST, Code.NO_MATCHING_FLAVOR, (refusal,)), {}

@@ -157,23 +157,26 @@ def _flavor_search(
 def _assign(cycle: Cycle, search: FlavorSearch, counts: Sequence[int] | None) -> Assignment:
     """Flavors with quota and nodes; where the nodes of one have no room, those of the next may have."""
     search.avoided.clear()
-    first = found = search.assign(counts)
+    found = search.assign(counts)
+    taken_from_others: Assignment | None = None  # the first choice for which somebody may leave
     while cycle.state.places.slots is not None and found.outcome is not Outcome.FIT:
-        crowded = {flavor: reason for flavor, reason in _crowded(found) if flavor not in search.avoided}
+        if found.outcome is Outcome.PREEMPT and taken_from_others is None:
+            taken_from_others = found
+        crowded = {one: reason for one, reason in _crowded(found) if one not in search.avoided}
         if not crowded:
             break
         search.avoided.update(crowded)
         found = search.assign(counts)
     # Where all are crowded, somebody may leave for the first choice; if nobody could, the last look names them all.
-    return first if first.outcome is Outcome.PREEMPT and found.outcome is not Outcome.FIT else found
+    return found if found.outcome is Outcome.FIT or taken_from_others is None else taken_from_others
 
 
-def _crowded(assignment: Assignment) -> Iterator[tuple[str, Reason]]:
-    """The flavors with quota whose nodes have no room for a pod set."""
+def _crowded(assignment: Assignment) -> Iterator[tuple[tuple[str, str], Reason]]:
+    """The pod sets and the flavors with quota whose nodes have no room for them."""
     for choice in assignment.pod_sets:
         for reason in choice.reasons:
             if reason.code is Code.NO_NODES:
-                yield from ((cell.flavor, reason) for cell in choice.flavors.values())
+                yield from (((choice.name, cell.flavor), reason) for cell in choice.flavors.values())
 
 
 def _propose_counts(cycle: Cycle, entry: Entry, search: FlavorSearch, counts: Sequence[int] | None) -> Proposal:

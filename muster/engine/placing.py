@@ -7,7 +7,7 @@ could leave for it; if it has no place even with everybody gone, it cannot start
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from muster.engine.node_table_rows import Demand
 
 Asks = dict[str, list[PlacementAsk]]
+MayFollow = Callable[[Sequence[Candidate], Sequence[Candidate]], bool]  # whether these may leave after those
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,13 +208,21 @@ class Placing:
     def _pod_set(self, choice: PodSetChoice) -> PodSet:
         return next(pod_set for pod_set in self.workload.pod_sets if pod_set.name == choice.name)
 
-    def slot_victims(self, assignment: Assignment, candidates: Sequence[Candidate]) -> list[Victim] | None:
+    def slot_victims(
+        self, assignment: Assignment, candidates: Sequence[Candidate], may_follow: MayFollow
+    ) -> list[Victim] | None:
         """Those of the candidates that have to leave slots; `None` where not even all of them would do."""
         slots = self.places.slots
         by_key = {candidate.holder.workload.key: candidate for candidate in candidates}
         if slots is None or not by_key:
             return None
-        found = slots.find_victims(self.workload, self._slot_asks(assignment), by_key.keys())
+
+        def may_leave(leaving: Iterable[str], before: Iterable[str]) -> bool:
+            return may_follow([by_key[key] for key in leaving], [by_key[key] for key in before])
+
+        has_others = any(candidate.meeting is not None for candidate in candidates)  # of other queues
+        asks = self._slot_asks(assignment)
+        found = slots.find_victims(self.workload, asks, by_key.keys(), may_leave if has_others else None)
         if found is None:
             return None
         victims = [Victim(by_key[key].holder, CODES[by_key[key].claim]) for key in found.workloads]

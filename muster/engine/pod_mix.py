@@ -13,6 +13,7 @@ from muster.engine.node_table_rows import Demand
 NEWS_LEAST = 100  # pods
 NEWS_PART = 0.5  # of those known at the last time
 REMEMBERED = 20_000  # pods, half of which are then forgotten
+ALIKE_MOST = 2_000  # pods of one workload
 
 
 class PodMix:
@@ -25,7 +26,8 @@ class PodMix:
         self._told = 0  # how many were known when policies were last told
 
     def note(self, demand: Demand, count: int) -> None:
-        """Pods of a kind came."""
+        """Pods of a kind came; of very many alike only so many tell something."""
+        count = min(count, ALIKE_MOST)
         self._seen[demand] = self._seen.get(demand, 0) + count
         self._total += count
         self._news += count

@@ -46,6 +46,7 @@ HELD_MOST = 2**50  # what one pod can hold of a resource: many of them together 
 CARDS_MOST = 1024  # of one node: what is more than any machine has is not counted card by card
 
 SlotsByPodSet = dict[str, tuple[Slot, ...]]
+MayLeave = Callable[[Iterable[str], Iterable[str]], bool]  # whether these workloads may leave after those
 CardReader = Callable[[CardRequests], CardAsk]
 SlotMark = Mark
 
@@ -235,9 +236,11 @@ class NodeSlots:
     # Who comes -------------------------------------------------------------------------------------------------------
 
     def expect(self, workload: Workload) -> None:
-        """A workload came: pods like its own may come again."""
+        """A workload came: pods like its own may come again, but for those that no machine could hold."""
         for pod_set in workload.pod_sets:
-            self._mix.note(self._demand(pod_set.shape.requests, ANYWHERE, pod_set.cards), pod_set.count)
+            wanted = self._demand(pod_set.shape.requests, ANYWHERE, pod_set.cards)
+            if wanted.cards <= CARDS_MOST and all(amount <= HELD_MOST for _, amount in wanted.amounts):
+                self._mix.note(wanted, pod_set.count)
 
     def adapt(self) -> None:
         """Let policies learn from the pods that came, now and then."""
@@ -248,11 +251,20 @@ class NodeSlots:
     # Who runs --------------------------------------------------------------------------------------------------------
 
     def find_victims(
-        self, workload: Workload, asks: Sequence[SlotAsk], candidates: Container[str]
+        self, workload: Workload, asks: Sequence[SlotAsk], candidates: Container[str], may_follow: MayLeave | None
     ) -> SlotVictims | None:
         """Which of these workloads have to leave, whole or in part, so that all pods get slots."""
         free = [ask for ask in asks if ask.place is None and ask.missing]
-        rules = VictimRules(is_candidate=lambda member: owner_of(member) in candidates)
+
+        def may_leave(leaving: Iterable[Member], before: Iterable[Member]) -> bool:
+            assert may_follow is not None, "only asked where not everybody may go together"
+            gone = dict.fromkeys(map(owner_of, before))
+            return may_follow([key for key in dict.fromkeys(map(owner_of, leaving)) if key not in gone], gone)
+
+        rules = VictimRules(
+            is_candidate=lambda member: owner_of(member) in candidates,
+            may_follow=may_leave if may_follow is not None else None,
+        )
         found = find_victims(self.placer, self._gang(workload, free), self.holders.running, rules, domains=self.domains)
         if isinstance(found, GangRefused):
             return None

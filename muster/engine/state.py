@@ -257,7 +257,8 @@ class EngineState:
         self._hold_slots(self.holders.get(decision.workload))
         self.deadlines.stop(decision.workload)
         self._note_growth(leaving)
-        self.preempted_last[decision.queue] = self.now
+        if decision.in_favour_of:
+            self.preempted_last[decision.queue] = self.now
         contender = self.workloads.get(decision.in_favour_of)
         if contender is not None:
             self.repeats.note(decision.workload, contender)

@@ -255,6 +255,19 @@ class VictimSearch:
                 self.ledger.rollback(mark)
         return taken
 
+    def are_worth_taking(self, preemptor: Preemptor, leaving: Iterable[Candidate], before: Iterable[Candidate]) -> bool:
+        """Whether some may be taken after others: a queue gives back no more than it has above its quota."""
+        may_borrow = any(is_borrowing_with(preemptor.queue, key, more) for key, more in preemptor.requests.items())
+        mark = self.ledger.checkpoint()
+        for candidate in before:
+            self.ledger.release(candidate.holder.queue, candidate.holder.usage)
+        is_right = True
+        for candidate in leaving:
+            is_right = is_right and _is_worth_taking(candidate, preemptor, may_borrow=may_borrow)
+            self.ledger.release(candidate.holder.queue, candidate.holder.usage)
+        self.ledger.rollback(mark)
+        return is_right
+
     def take(self, holder: Holder) -> None:
         """Act as if a workload had left."""
         self.ledger.take_out(holder.workload.key, holder.queue, holder.usage, holder.places)

@@ -21,6 +21,7 @@ from muster.engine.policy import Hooks, Policy
 from muster.model.resources import CPU
 
 SCALE = 100  # the best score
+KINDS_MOST = 512  # that are learned; what is looked up grows with them
 _CANNOT = -(2**61)  # below any gain
 _TAKES_KEPT = 64
 _MANY = 256  # from so many rows on it pays to look for equal ones
@@ -75,6 +76,20 @@ def typical_of(seen: Mapping[Demand, int], *, percent: int = 95) -> tuple[Typica
         covered += count
         typical.append(TypicalPod(kind, count))
     return tuple(typical)
+
+
+def _learned(seen: Mapping[Demand, int]) -> tuple[TypicalPod, ...]:
+    """The kinds of pods that came: of few pods even the rare ones tell something, of many kinds only the rough ones."""
+    kinds: Counter[Demand] = Counter()
+    for one, count in seen.items():
+        kinds[_kind(one)] += count
+    if len(kinds) > KINDS_MOST:
+        rough: Counter[Demand] = Counter()
+        for kind, count in kinds.items():
+            cpu = 1 << (kind.amount(CPU) - 1).bit_length() if kind.amount(CPU) else 0
+            rough[demand({CPU: cpu}, cards=kind.cards, milli=kind.milli, models=kind.models)] += count
+        kinds = rough
+    return typical_of(dict(kinds.most_common(KINDS_MOST)), percent=100)
 
 
 def _kind(one: Demand) -> Demand:
@@ -213,8 +228,7 @@ def build(arguments: Arguments) -> Hooks:
         return Scores(values[kind], example[kind])
 
     def adapt(seen: Mapping[Demand, int]) -> Hooks:
-        # Of few pods even the rare kinds tell something.
-        return build(replace(arguments, typical=typical_of(seen, percent=100) or USUAL_MIX))
+        return build(replace(arguments, typical=_learned(seen) or USUAL_MIX))
 
     return Hooks(score=score, adapt=adapt if arguments.learns else None)
 

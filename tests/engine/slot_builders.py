@@ -46,7 +46,7 @@ MEMORY, CORES, PERCENT = "nvidia.com/gpumem", "nvidia.com/gpucores", "nvidia.com
 
 # Queues --------------------------------------------------------------------------------------------------------------
 
-PLAIN = "(no queue)"
+PLAIN, ANY_FLAVOR = "(no queue)", "any"
 
 
 def plain_queue() -> Queue:
@@ -109,8 +109,9 @@ def held(workload: Workload, slots: Mapping[str, Sequence[Slot]] | Sequence[Slot
     given = []
     for pods in workload.pod_sets:
         mine = tuple(by_name.get(pods.name, ()))
-        usage = {resource: amount * len(mine) for resource, amount in pods.requests.items()}
-        flavors = dict.fromkeys(pods.requests, flavor)
+        is_counted = workload.queue != PLAIN
+        usage = {resource: amount * len(mine) for resource, amount in pods.requests.items()} if is_counted else {}
+        flavors = dict.fromkeys(pods.requests, flavor) if is_counted else {PODS: ANY_FLAVOR}
         given.append(PodSetAdmission(name=pods.name, count=len(mine), flavors=flavors, usage=usage, slots=mine))
     admission = Admission(queue=workload.queue, pod_sets=tuple(given))
     bound = sum(len(one.slots) for one in given)

@@ -140,6 +140,14 @@ def test_room_of_a_stuck_gang_goes_to_others():
     assert started(run_cycle(state)) == {"v": {"a": 4}}
 
 
+def test_giving_up_is_no_preemption():
+    """Limits on how often a queue may preempt do not count it."""
+    state = state_with(machine("a", 4), workload("w", pods=4))
+    run_cycle(state)
+    assert evicted(run_cycle(state, after_s=LIMIT_S)) == {"w": Code.GANG_DEADLINE}
+    assert not state.preempted_last
+
+
 def test_stuck_gang_on_a_failed_node_is_told_once():
     state = state_with(machine("a", 4), workload("w", pods=4))
     run_cycle(state)

@@ -24,7 +24,6 @@ from tests.engine.builders import (
     preempts,
     queue,
     run_cycle,
-    run_until_quiet,
     usage_of,
     waits,
     workload,
@@ -128,12 +127,9 @@ def test_starting_goes_before_growing():
 
 
 def test_the_most_important_grows_first():
-    ones = [elastic("low", 4, 1), elastic("high", 4, 1, priority=5)]
-    state = placing_state(HOME, machine("a", 1), machine("b", 1), *ones)
-    run_until_quiet(state)
-    state.put_node(machine("c", 2))
-    grown = amended(run_cycle(state))
-    assert [name for name, hosts in grown.items() if hosts.get("c") == 2] == ["high"]
+    low, high = held(elastic("low", 4, 1), [on("a", 0)]), held(elastic("high", 3, 1, priority=5), [on("a", 1)])
+    state = placing_state(HOME, machine("a", 2), machine("b", 2), low, high)
+    assert amended(run_cycle(state)) == {"high": {"a": 1, "b": 2}}
 
 
 def test_grows_where_it_must_be():
@@ -243,8 +239,7 @@ def test_equal_slots_are_told_one_by_one():
     """Pods without cards have equal slots on a node; each that has to go is told, and no other counts as told."""
     pods = pod_set(count=3, least=1, requests={CPU: 1})
     one = workload("w", pod_sets=(pods,), queue=PLAIN, is_elastic=True)
-    given = PodSetAdmission(name="main", count=3, flavors={}, usage={}, slots=(on("a"),) * 3)
-    runs = held(one, given.slots)
+    runs = held(one, [on("a")] * 3)
     big = workload("v", pod_sets=(pod_set(requests={CPU: 1}),), queue=PLAIN, priority=5)
     state = placing_state(plain_queue(), machine("a", 0, cpu=3), runs, big)
     assert shrunk(run_cycle(state, victims_leave=False)) == {"w": {"a": 1}}

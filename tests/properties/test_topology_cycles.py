@@ -385,11 +385,13 @@ class World:
         for number, pods in enumerate(some_pods(self.chance, self.levels)):
             asks[self.chance.choice(sorted(asks))].append(replace(ask_of(pods, pods.count), name=f"a{number}"))
         for is_empty in (False, True):
-            assert fresh.topologies.find(asks, is_empty=is_empty) == state.topologies.find(asks, is_empty=is_empty)
+            assert fresh.places.topologies.find(asks, is_empty=is_empty) == state.places.topologies.find(
+                asks, is_empty=is_empty
+            )
 
 
 def pools(state: EngineState) -> dict[str, object]:
-    return {name: deepcopy(tree.pool.usage) for name, tree in state.topologies.trees.items()}
+    return {name: deepcopy(tree.pool.usage) for name, tree in state.places.topologies.trees.items()}
 
 
 def everything(state: EngineState) -> dict[str, object]:

@@ -12,6 +12,7 @@ from muster.engine.holders import Holder
 from muster.engine.nominate import nominate, nominate_for_place, repropose
 from muster.engine.order import Entry, Status, entry_order
 from muster.engine.places import Use
+from muster.engine.quota import fits
 from muster.engine.tournament import Tournament
 from muster.engine.tree import QuotaNode
 from muster.engine.variants import better_variant, worse_variant
@@ -114,7 +115,8 @@ def process(cycle: Cycle, entry: Entry) -> None:
 
 def _fits(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment) -> tuple[bool, bool]:
     if entry.was_fit and entry.seen_at == cycle.step:
-        return True, True  # nothing was taken since it was found to fit
+        # Nothing was taken since its places were found; quota is looked at as a whole, not flavor by flavor.
+        return fits(queue, assignment.usage), True
     return cycle.fits_without(queue, cycle.need_of(entry.workload, queue, assignment), entry.victims)
 
 
