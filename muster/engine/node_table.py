@@ -174,9 +174,11 @@ class NodeTable:
         """The row of a node, also of one that is gone; `None` when it was never here."""
         return self._row_by_name.get(name)
 
-    def know(self, resources: Iterable[str], *, cards: int = 0) -> None:
+    def know(self, demand: Demand, *, cards: int = 0) -> None:
         """Make columns for resources and cards that pods hold and no node has, so that even those are counted."""
-        unknown = {name: 0 for name in resources if name not in self._columns}
+        if demand in self._amounts and cards <= self._card_width:
+            return
+        unknown = {name: 0 for name, _ in demand.amounts if name not in self._columns}
         if unknown or cards > self._card_width:
             self._widen([TableNode(name="", amounts=unknown)], cards)
 

@@ -51,6 +51,8 @@ class SlotUse:
 
     def by_node(self) -> Iterator[tuple[str, list[Slot]]]:
         """The slots node by node."""
+        if len(self.slots) == 1:
+            return iter(((self.slots[0].node, [self.slots[0]]),))
         groups: dict[str, list[Slot]] = {}
         for slot in self.slots:
             groups.setdefault(slot.node, []).append(slot)

@@ -206,8 +206,11 @@ class NodeSlots:
 
     def charge(self, use: SlotUse) -> None:
         """Hold slots, also those that others were told to leave and have not left yet."""
-        cards = max((card + 1 for slot in use.slots for card in slot.cards), default=0)
-        self.placer.table.know((name for name, _ in use.demand.amounts), cards=max(cards, use.demand.cards))
+        cards = use.demand.cards
+        for slot in use.slots:
+            if slot.cards:
+                cards = max(cards, max(slot.cards) + 1)
+        self.placer.table.know(use.demand, cards=cards)
         for row, pods in self._rows(use):
             self.placer.charge(row, use.demand, *pods, is_hold=True)
             self._disturb(row)
@@ -236,17 +239,23 @@ class NodeSlots:
     # Who comes -------------------------------------------------------------------------------------------------------
 
     def expect(self, workload: Workload) -> None:
-        """A workload came: pods like its own may come again, but for those that no machine could hold."""
+        """A workload came: pods like its own may come again."""
+        kind = workload.kind_key or workload.uid
         for pod_set in workload.pod_sets:
-            wanted = self._demand(pod_set.shape.requests, ANYWHERE, pod_set.cards)
-            if wanted.cards <= CARDS_MOST and all(amount <= HELD_MOST for _, amount in wanted.amounts):
-                self._mix.note(wanted, pod_set.count)
+            self._mix.note((kind, pod_set.name), pod_set)
 
     def adapt(self) -> None:
         """Let policies learn from the pods that came, now and then."""
-        seen = self._mix.renewed()
-        if seen is not None:
-            self.placer.adapt(seen)
+        news = self._mix.renewed()
+        if news is None:
+            return
+        seen: dict[Demand, int] = {}
+        for pod_set, count in news:
+            wanted = self._demand(pod_set.shape.requests, ANYWHERE, pod_set.cards)
+            # What no machine could hold will not be placed, however often it comes.
+            if wanted.cards <= CARDS_MOST and all(amount <= HELD_MOST for _, amount in wanted.amounts):
+                seen[wanted] = seen.get(wanted, 0) + count
+        self.placer.adapt(seen)
 
     # Who runs --------------------------------------------------------------------------------------------------------
 
