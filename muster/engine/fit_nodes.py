@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from muster.engine.fit_reasons import Misfit, Refusal, RefusedRows
 from muster.engine.node_table_rows import BoolArray, IntArray
+from muster.engine.row_notes import RowNotes
 from muster.model.labels import (
     PREFER_NO_SCHEDULE,
     NodeTerm,
@@ -34,7 +35,6 @@ NOT_READY = Taint("node.kubernetes.io/not-ready")
 _SAY_NOT_READY = (NOT_READY.key, "node.kubernetes.io/unreachable")
 
 MASKS_KEPT = 512  # those asked for longest ago are forgotten first
-_NOTES_LEAST = 4096
 _VALUES_LEAST = 4096
 
 _Rows = slice | IntArray
@@ -114,8 +114,7 @@ class NodeFacts:
         self._taint_sets: dict[tuple[Taint, ...], int] = {}
         self._taint_ids: IntArray = np.zeros(0, np.int64)
         self._kept: dict[Hashable, _Kept] = {}
-        self._notes: list[int] = []  # rows in the order in which they changed
-        self._notes_dropped = 0
+        self._notes = RowNotes()
         for row, node in enumerate(nodes):
             self.put(row, node)
 
@@ -159,19 +158,14 @@ class NodeFacts:
     @property
     def tick(self) -> int:
         """Counts the changes so far."""
-        return self._notes_dropped + len(self._notes)
+        return self._notes.tick
 
     def changed_since(self, tick: int) -> IntArray | None:
         """The rows that changed after `tick`, each once; `None` when that is too long ago to tell."""
-        start = tick - self._notes_dropped
-        return None if start < 0 else np.array(list(dict.fromkeys(self._notes[start:])), np.int64)
+        return self._notes.since(tick)
 
     def _note(self, row: int) -> None:
-        if len(self._notes) > max(_NOTES_LEAST, 4 * self.row_count):
-            half = len(self._notes) // 2
-            del self._notes[:half]
-            self._notes_dropped += half
-        self._notes.append(row)
+        self._notes.add(row, self.row_count)
 
     # Questions -------------------------------------------------------------------------------------------------------
 

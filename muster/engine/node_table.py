@@ -25,13 +25,14 @@ from muster.engine.node_table_rows import (
     OnCards,
     TableNode,
 )
+from muster.engine.row_notes import RowNotes
 from muster.engine.slices_table import CardColumns
 from muster.model.slices import Slices
 
 Mark = int
 PodsOnCards = tuple[OnCards, ...]  # what each of some alike pods holds of cards
 
-_NOTES_LEAST = 4096  # notes kept at least, however few the rows
+_AMOUNTS_KEPT = 4096
 _PATTERNS_LEAST = 1024
 
 
@@ -73,8 +74,7 @@ class NodeTable:
         self._patterns: dict[tuple[int, bytes], int] = {}
         self._patterns_most = _PATTERNS_LEAST  # then they are numbered anew
         self._record: list[_Change] = []
-        self._notes: list[int] = []  # rows in the order in which they changed
-        self._notes_dropped = 0
+        self._notes = RowNotes()
         wanted = list(nodes)
         self._widen(wanted)
         self._lengthen(len(wanted))
@@ -202,14 +202,11 @@ class NodeTable:
     @property
     def tick(self) -> int:
         """Counts the changes so far."""
-        return self._notes_dropped + len(self._notes)
+        return self._notes.tick
 
     def changed_since(self, tick: int) -> IntArray | None:
         """The rows that changed after `tick`, each once; `None` when that is too long ago to tell."""
-        start = tick - self._notes_dropped
-        if start < 0:
-            return None
-        return np.array(list(dict.fromkeys(self._notes[start:])), np.int64)
+        return self._notes.since(tick)
 
     # Inside ----------------------------------------------------------------------------------------------------------
 
@@ -291,17 +288,13 @@ class NodeTable:
             for name, amount in demand.amounts:
                 # What no node has cannot be taken, so it was not asked of this table.
                 vector[self._columns[name]] = amount
-            if len(self._amounts) > _NOTES_LEAST:
+            if len(self._amounts) > _AMOUNTS_KEPT:
                 self._amounts.clear()
             known = self._amounts[demand] = (self.layout, vector)
         return known[1]
 
     def _note(self, row: int) -> None:
-        if len(self._notes) > max(_NOTES_LEAST, 4 * self.row_count):
-            half = len(self._notes) // 2
-            del self._notes[:half]
-            self._notes_dropped += half
-        self._notes.append(row)
+        self._notes.add(row, self.row_count)
         self.version[row] = self.tick
 
     def _widen(self, nodes: Iterable[TableNode], cards_least: int = 0) -> None:
