@@ -89,7 +89,7 @@ test: install  ## The whole test suite; the long proofs run a fraction of their 
 
 .PHONY: test-kubernetes
 test-kubernetes: install  ## Compare with a real Kubernetes; needs Go and openssl, and builds it the first time.
-	MUSTER_KUBERNETES=1 $(PYTEST) tests/kubernetes
+	MUSTER_KUBERNETES=1 $(PYTEST) tests/kubernetes tests/e2e
 
 .PHONY: prove
 prove: install  ## The long proofs with all their cases.

@@ -112,6 +112,48 @@ def _store_memory_mb() -> float:
     return open_in_child(50_000, 3_000)[1]
 
 
+def _server_creates() -> float:
+    from bench.apiserver import creates
+
+    return creates().per_cpu_second
+
+
+def _server_list_s() -> float:
+    from bench.apiserver import list_s
+
+    return list_s()
+
+
+def _server_lost() -> float:
+    from bench.apiserver import fan_out
+
+    return fan_out().lost
+
+
+def _server_memory_mb() -> float:
+    from bench.apiserver import memory_mb
+
+    return memory_mb()
+
+
+def _server_ready_s() -> float:
+    from bench.apiserver import idle
+
+    return idle(0).ready_s
+
+
+def _server_idle_mb() -> float:
+    from bench.apiserver import idle
+
+    return idle(0).memory_mb
+
+
+def _server_idle_percent() -> float:
+    from bench.apiserver import idle
+
+    return idle().cpu_percent
+
+
 FIGURES = (
     Figure("admissions", _admissions_per_cpu_second, "per CPU-second, 50,000 in 1,000 queues", 5_000, is_least=True),
     Figure("waiting-ratio", _waiting_ratio, "cost of an admission at 100,000 waiting to that at 1,000", 1.3),
@@ -127,6 +169,13 @@ FIGURES = (
     Figure("store-fan-out", _store_fan_out, "CPU-seconds, 1,000 events in a second to 100 watchers", 0.5),
     Figure("store-open", _store_open_s, "s wall, opening a store of 10,000 pods", 1.0),
     Figure("store-memory", _store_memory_mb, "MB, a process with 50,000 pods of 3 KB", 300),
+    Figure("server-creates", _server_creates, "durable pods per CPU-second over TLS, 16 clients", 607, is_least=True),
+    Figure("server-list", _server_list_s, "s wall, 10,000 pods of 3 KB over TLS", 0.41),
+    Figure("server-fan-out", _server_lost, "events lost of 3,000 at 1,000/s to 100 watchers", 0),
+    Figure("server-memory", _server_memory_mb, "MB, a server with 50,000 pods of 3 KB", 1_024),
+    Figure("server-ready", _server_ready_s, "s wall, muster up from start to the ready line", 1.5),
+    Figure("server-idle-memory", _server_idle_mb, "MB, a server that nobody asks", 100),
+    Figure("server-idle", _server_idle_percent, "per cent of a core, the same", 1.0),
 )
 
 

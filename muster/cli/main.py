@@ -5,9 +5,11 @@ from __future__ import annotations
 import typer
 
 from muster import __version__
+from muster.cli.backup import backup, restore
 from muster.cli.inputs import FilesCommand
 from muster.cli.lint import lint
 from muster.cli.plan import plan
+from muster.cli.up import up
 
 app = typer.Typer(
     help="Queues, quota, gangs and shares of cards for AI and batch clusters.",
@@ -17,9 +19,16 @@ app = typer.Typer(
 )
 app.command(cls=FilesCommand)(plan)
 app.command(cls=FilesCommand)(lint)
+app.command()(up)
+app.command()(backup)
+app.command()(restore)
 
 
 @app.command()
 def version() -> None:
     """Say which version this is."""
     typer.echo(__version__)
+
+
+if __name__ == "__main__":
+    app()

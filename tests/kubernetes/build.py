@@ -1,4 +1,7 @@
-"""Builds the program of `controlplane/` once for each state of its source. Called by `plane` and by tools/."""
+"""Builds the Go programs beside it once for each state of their source. Called by `plane`, by tools/ and by tests/e2e.
+
+`controlplane/` is a whole Kubernetes and its kubectl; `kubectl132/` is an older kubectl alone.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,12 @@ from pathlib import Path
 from tests.support import ROOT
 
 SOURCE = Path(__file__).resolve().parent / "controlplane"
-BUILT = ROOT / ".cache" / "controlplane"
+OLDER_KUBECTL = Path(__file__).resolve().parent / "kubectl132"
+BUILT = ROOT / ".cache"
 
 
 class NoControlPlane(Exception):
-    """Why there can be no real control plane here."""
+    """Why there can be no real control plane, or no kubectl, here."""
 
 
 @cache
@@ -34,16 +38,29 @@ def kubernetes_version() -> str:
 @cache
 def program() -> Path:
     """The built program; the first build takes minutes, each later call reads a few files."""
+    return _built(SOURCE, kubernetes_version())
+
+
+@cache
+def older_kubectl() -> Path:
+    """A kubectl of an older Kubernetes than the program's."""
+    found = re.search(r"k8s\.io/kubectl v0(\S+)", (OLDER_KUBECTL / "go.mod").read_text())
+    assert found, "the older kubectl's go.mod names no kubectl"
+    return _built(OLDER_KUBECTL, f"v1{found[1]}")
+
+
+def _built(source: Path, version: str) -> Path:
     digest = hashlib.sha256()
-    for path in sorted([*SOURCE.glob("*.go"), *SOURCE.glob("go.*")]):
+    for path in sorted([*source.glob("*.go"), *source.glob("go.*")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    target = BUILT / digest.hexdigest()[:16] / "controlplane"
+    kept = BUILT / source.name
+    target = kept / digest.hexdigest()[:16] / source.name
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
-        (BUILT / ".gitignore").write_text("*\n")  # big, and made anew at will
+        (kept / ".gitignore").write_text("*\n")  # big, and made anew at will
         with _only_one(target.parent / "lock"):
             if not target.exists():
-                _build(target)
+                _build(source, version, target)
     return target
 
 
@@ -55,21 +72,20 @@ def _only_one(path: Path) -> Iterator[None]:
         yield
 
 
-def _build(target: Path) -> None:
+def _build(source: Path, version: str, target: Path) -> None:
     go = shutil.which("go")
     if go is None:
-        raise NoControlPlane("needs Go to build a real control plane: install it, or put it on the PATH")
-    version = kubernetes_version()
+        raise NoControlPlane(f"needs Go to build {source.name}: install it, or put it on the PATH")
     major, minor = version.removeprefix("v").split(".")[:2]
     named = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
     stamps = [f"-X {package}.{name}={value}" for package in packages for name, value in named.items()]
     unfinished = target.with_suffix(".unfinished")
     command = [go, "build", "-trimpath", "-buildvcs=false", f"-ldflags=-s -w {' '.join(stamps)}"]
-    answer = subprocess.run([*command, "-o", unfinished, "."], cwd=SOURCE, capture_output=True, text=True, check=False)
+    answer = subprocess.run([*command, "-o", unfinished, "."], cwd=source, capture_output=True, text=True, check=False)
     if answer.returncode:
-        raise NoControlPlane(f"the control plane does not build:\n{answer.stderr[-2000:]}")
+        raise NoControlPlane(f"{source.name} does not build:\n{answer.stderr[-2000:]}")
     os.replace(unfinished, target)
-    for older in BUILT.glob("*/"):
+    for older in target.parent.parent.glob("*/"):
         if older != target.parent:
             shutil.rmtree(older, ignore_errors=True)  # each takes 170 MB

@@ -1,0 +1,281 @@
+"""The API server as a process: durable creates, lists, watches and memory, over TLS as a client sees them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from bench.store import a_pod, fill
+
+CLIENTS = 16
+CONFIGS = "/api/v1/namespaces/default/configmaps"
+PODS = "/api/v1/namespaces/default/pods"
+_READY_S = 30.0
+COMMAND = (sys.executable, "-m", "muster.cli.main", "up")
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server's processes and how to talk to it."""
+
+    pids: tuple[int, ...]
+    url: str
+    token: str
+    ca_file: Path
+    ready_s: float = 0.0
+
+    def cpu_s(self) -> float:
+        """The CPU time that the processes have used."""
+        ticks = sum(int(one) for pid in self.pids for one in _stat(pid)[11:13])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def memory_mb(self) -> float:
+        """The memory that the processes hold now."""
+        lines = [line for pid in self.pids for line in Path(f"/proc/{pid}/status").read_text().splitlines()]
+        return sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+
+
+def _stat(pid: int | str) -> list[str]:
+    """What the system says of a process, after its name."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+@contextmanager
+def running(folder: Path | None = None) -> Iterator[Running]:
+    """A server, in a folder of its own unless one is given."""
+    with tempfile.TemporaryDirectory() as made:
+        where = folder or Path(made) / "state"
+        started_s = time.monotonic()
+        process = subprocess.Popen([*COMMAND, "--data", str(where), "--port", "0"], stdout=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout is not None, "it is piped"
+            line = process.stdout.readline()
+            ready_s = time.monotonic() - started_s
+            url = next(word.rstrip(";") for word in line.split() if word.startswith("https://"))
+            token = (where / "token").read_text().strip()
+            yield Running((process.pid,), url, token, where / "tls" / "ca.crt", ready_s)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(_READY_S)
+
+
+@contextmanager
+def kubernetes() -> Iterator[Running]:
+    """A real API server and its etcd, which flushes each write to the disk as Muster does."""
+    from tests.kubernetes.plane import started
+
+    with tempfile.TemporaryDirectory() as made, started(Path(made), is_durable=True) as plane:
+        children = [path.name for path in Path("/proc").iterdir() if path.name.isdigit()]
+        pids = [int(pid) for pid in children if _stat(pid)[1] == str(os.getpid())]
+        yield Running(tuple(pids), plane.url, plane.token, plane.ca_file)
+
+
+class Connection:
+    """One connection of a client that sends one request after another."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._token = token
+
+    async def request(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+        """Send a request and read the answer."""
+        await self.send(method, path, body)
+        head = (await self._reader.readuntil(b"\r\n\r\n")).lower()
+        _, found, rest = head.partition(b"content-length: ")
+        if found:
+            answer = await self._reader.readexactly(int(rest.partition(b"\r\n")[0]))
+        else:
+            answer = b"".join([chunk async for chunk in self._chunks()])
+        return int(head[9:12]), answer
+
+    async def send(self, method: str, path: str, body: bytes = b"") -> None:
+        """Send a request and leave the answer for later."""
+        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {self._token}\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        self._writer.write(head.encode() + body)
+        await self._writer.drain()
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """The lines of a chunked answer."""
+        await self._reader.readuntil(b"\r\n\r\n")
+        rest = b""
+        async for chunk in self._chunks():
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                yield line
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        while size := int(await self._reader.readline(), 16):
+            yield await self._reader.readexactly(size)
+            await self._reader.readexactly(2)
+        await self._reader.readexactly(2)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+@asynccontextmanager
+async def connected(server: Running, count: int) -> AsyncIterator[list[Connection]]:
+    """So many connections to a server."""
+    tls = ssl.create_default_context(cafile=server.ca_file)
+    place = urlsplit(server.url)
+    pairs = [await asyncio.open_connection(place.hostname, place.port, ssl=tls, limit=2**26) for _ in range(count)]
+    connections = [Connection(reader, writer, server.token) for reader, writer in pairs]
+    try:
+        yield connections
+    finally:
+        for one in connections:
+            one.close()
+
+
+def config_bytes(name: str, size_bytes: int = 1_300) -> bytes:
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": "x" * size_bytes}}
+    return json.dumps(config).encode()
+
+
+def pod_bytes(name: str, size_bytes: int = 1_300) -> bytes:
+    """A pod that a real server takes, too."""
+    pod = a_pod(name, size_bytes)
+    resources = pod["spec"]["containers"][0]["resources"]
+    resources["limits"] = resources["requests"]
+    return json.dumps(pod).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Creates:
+    """What creating pods has cost."""
+
+    per_cpu_second: float
+    per_second: float
+
+
+def creates(count: int = 8_000, *, is_kubernetes: bool = False) -> Creates:
+    """Durable creates by 16 clients that each wait for the answer."""
+    with kubernetes() if is_kubernetes else running() as server:
+        return asyncio.run(_create(server, count))
+
+
+def kubernetes_creates() -> Creates:
+    return creates(is_kubernetes=True)
+
+
+async def _create(server: Running, count: int) -> Creates:
+    bodies = [pod_bytes(f"pod-{number}") for number in range(count)]
+
+    async def client(connection: Connection, first: int) -> None:
+        for number in range(first, count, CLIENTS):
+            status, answer = await connection.request("POST", PODS, bodies[number])
+            assert status == 201, answer[:500]
+
+    async with connected(server, CLIENTS) as connections:
+        cpu_s, start_s = server.cpu_s(), time.monotonic()
+        await asyncio.gather(*(client(one, number) for number, one in enumerate(connections)))
+        return Creates(count / (server.cpu_s() - cpu_s), count / (time.monotonic() - start_s))
+
+
+def list_s(count: int = 10_000, size_bytes: int = 3_000) -> float:
+    """Seconds from the question for all pods to the last byte of the answer; the best of three."""
+    with filled(count, size_bytes) as server:
+        return min(asyncio.run(_list(server, count)) for _ in range(3))
+
+
+async def _list(server: Running, count: int) -> float:
+    async with connected(server, 1) as (connection,):
+        start_s = time.monotonic()
+        _, answer = await connection.request("GET", PODS)
+        taken_s = time.monotonic() - start_s
+        assert answer.count(b'"kind":"Pod"') >= count, "all of them are there"
+        return taken_s
+
+
+@contextmanager
+def filled(count: int, size_bytes: int) -> Iterator[Running]:
+    """A server with so many pods."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made) / "state"
+        folder.mkdir(mode=0o700)
+        (folder / "store.lock").touch(0o600)
+        fill(folder, count, size_bytes)
+        with running(folder) as server:
+            yield server
+
+
+def memory_mb(count: int = 50_000, size_bytes: int = 3_000) -> float:
+    """The memory of a server that holds so many pods and has listed them once."""
+    with filled(count, size_bytes) as server:
+        asyncio.run(_list(server, count))
+        return server.memory_mb()
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """What a server costs that has nothing to do."""
+
+    ready_s: float
+    memory_mb: float
+    cpu_percent: float
+
+
+def idle(watched_s: float = 5.0) -> Idle:
+    """Start-up, and what the process takes while nobody asks."""
+    with running() as server:
+        cpu_s = server.cpu_s()
+        time.sleep(watched_s)
+        used_s = server.cpu_s() - cpu_s
+        return Idle(server.ready_s, server.memory_mb(), used_s / watched_s * 100 if watched_s else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class FanOut:
+    """How events have reached many watchers."""
+
+    lost: int
+    per_second: float  # writes, which are all seen by all
+    longest_s: float  # from the last write to the last watcher that has all
+    cpu_s: float
+
+
+def fan_out(events: int = 3_000, watchers: int = 100, per_second: int = 1_000) -> FanOut:
+    """Events at a steady pace to many watchers."""
+    with running() as server:
+        return asyncio.run(_fan_out(server, events, watchers, per_second))
+
+
+async def _fan_out(server: Running, events: int, watchers: int, per_second: int) -> FanOut:
+    seen = [0] * watchers
+
+    async def watch(number: int, connection: Connection) -> None:
+        await connection.send("GET", f"{CONFIGS}?watch=true&resourceVersion=0")
+        async for _ in connection.lines():
+            seen[number] += 1
+            if seen[number] == events:
+                return
+
+    async def write(first: int, connection: Connection, start_s: float) -> None:
+        for number in range(first, events, CLIENTS):
+            await asyncio.sleep(max(0.0, start_s + number / per_second - time.monotonic()))
+            await connection.request("POST", CONFIGS, config_bytes(f"config-{number}"))
+
+    async with connected(server, watchers) as readers, connected(server, CLIENTS) as writers:
+        reading = [asyncio.create_task(watch(number, one)) for number, one in enumerate(readers)]
+        await asyncio.sleep(0.5)
+        cpu_s, start_s = server.cpu_s(), time.monotonic()
+        await asyncio.gather(*(write(number, one, start_s) for number, one in enumerate(writers)))
+        written_s = time.monotonic()
+        await asyncio.wait(reading, timeout=10)
+        lost = sum(events - one for one in seen)
+        longest_s = time.monotonic() - written_s
+        return FanOut(lost, events / (written_s - start_s), longest_s, server.cpu_s() - cpu_s)

@@ -1,0 +1,95 @@
+"""Objects as clients send them, read into their types, with what is odd about them said or refused. Used by writes."""
+
+from __future__ import annotations
+
+from muster.apiserver import field_checks, protobuf
+from muster.apiserver.answers import encode
+from muster.apiserver.requests import Request, read_object
+from muster.apiserver.served import Served
+from muster.apiserver.statuses import bad_request, invalid_options
+from muster.model.errors import InvalidObject
+from muster.store.kinds import Object
+
+_LEVELS = ("", "Ignore", "Strict", "Warn")
+_OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
+
+
+async def read_given(request: Request, served: Served) -> Object:
+    """The object of a request's body, as its type has it."""
+    level = validation_level(request)
+    body = await request.body()
+    kind = served.kind
+    given = read_object(request, body, kind.kind)
+    may_repeat = request.content_type in ("application/json", "") and _may_repeat(body, given)
+    _check_kind(given, served)
+    request.object_name = _name_in(given)
+    if not kind.type_name:
+        return _own_kind(request, given, level)
+    read = field_checks.read_body(given, kind.type_name)
+    if level != "Ignore" and request.content_type != protobuf.CONTENT_TYPE:
+        odd = field_checks.strict_problems(body if may_repeat else b"{}", read.unknown)
+        if odd and level == "Strict":
+            raise field_checks.strict_refusal(given, kind.type_name, odd)
+        request.warnings += odd
+    return read.value
+
+
+def checked_after_patch(request: Request, after: Object, served: Served) -> Object:
+    """The object that a patch has left, as its type has it."""
+    level = validation_level(request)
+    kind = served.kind
+    if not kind.type_name:
+        return _own_kind(request, after, level)
+    read = field_checks.read_body(after, kind.type_name)
+    odd = [f'unknown field "{path}"' for path in read.unknown] if level != "Ignore" else []
+    if odd and level == "Strict":
+        raise field_checks.strict_refusal(after, kind.type_name, odd)
+    request.warnings += odd
+    return read.value
+
+
+def validation_level(request: Request) -> str:
+    """What to do about fields that a kind does not have; Warn unless the client says otherwise."""
+    level = request.option("fieldValidation")
+    if level not in _LEVELS:
+        known = ", ".join(f'"{one}"' for one in _LEVELS)
+        why = f'Unsupported value: "{level[:100]}": supported values: {known}'
+        raise invalid_options(_OPTIONS.get(request.method, "UpdateOptions"), "fieldValidation", why)
+    return level or "Warn"
+
+
+def _may_repeat(body: bytes, given: Object) -> bool:
+    """Whether a JSON text may have a field twice: it then has more colons after quotes than what was read of it."""
+    return b"\\u" in body or body.count(b'":') != encode(given).count(b'":')
+
+
+def _name_in(given: Object) -> str:
+    metadata = given.get("metadata")
+    name = metadata.get("name") or metadata.get("generateName") if isinstance(metadata, dict) else ""
+    return name if isinstance(name, str) else ""
+
+
+def _check_kind(given: Object, served: Served) -> None:
+    """A body is of the kind that its path names; one that says nothing is taken to be."""
+    kind, version = given.get("kind"), given.get("apiVersion")
+    given.setdefault("kind", served.kind.kind)
+    given.setdefault("apiVersion", served.api_version)
+    if kind in (None, served.kind.kind) and version in (None, served.api_version):
+        return
+    raise bad_request(
+        f'{kind} in version "{version}" cannot be handled as a {served.kind.kind} in version "{served.api_version}"'
+    )
+
+
+def _own_kind(request: Request, given: Object, level: str) -> Object:
+    """An object of a dialect's own kind."""
+    from muster.dialects.kueue.validate import unknown_fields_of  # Only when one of these is written.
+
+    if level == "Ignore":
+        return given
+    unknown: tuple[InvalidObject, ...] = unknown_fields_of(given)
+    odd = [f'unknown field "{one.path}"' for one in unknown]
+    if odd and level == "Strict":
+        raise bad_request(f"strict decoding error: {', '.join(odd)}")
+    request.warnings += odd
+    return given

@@ -1,0 +1,75 @@
+"""How the rules of a built-in kind are put together: read into its type, fill in defaults, check, compare.
+
+Each kind brings up to three functions: `fill` sets defaults in a fresh object, `check` says what is wrong with it, and
+`change` what is wrong with it as the successor of another (it may also carry over what only the server sets).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from muster.apiserver.facts import KINDS, Kind
+from muster.apiserver.field_checks import read_body
+from muster.apiserver.kinds.problems import Problems, raise_all
+from muster.store.kinds import KindRules
+
+Object = dict[str, Any]
+Fill = Callable[[Object], None]
+CheckObject = Callable[[Object], Problems]
+Change = Callable[[Object, Object], Problems]
+
+
+def _fill_nothing(_given: Object) -> None:
+    """Kinds without defaults of their own."""
+
+
+def _accept(_given: Object) -> Problems:
+    yield from ()
+
+
+def _accept_change(_new: Object, _before: Object) -> Problems:
+    yield from ()
+
+
+def resource_of(kind: Kind) -> str:
+    """What keys call the resource of a kind."""
+    return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+
+
+def is_new(given: Object) -> bool:
+    """Whether an object is being created: only then has it no revision."""
+    return not given["metadata"].get("resourceVersion")
+
+
+def kind_rules(
+    names: tuple[str, str, str],
+    *,
+    fill: Fill = _fill_nothing,
+    check: CheckObject = _accept,
+    change: Change = _accept_change,
+    **settings: Any,
+) -> KindRules:
+    """The rules of a kind by group, version and kind; further settings are those of `KindRules`."""
+    kind = KINDS[names]
+    type_name = kind.type_name
+
+    def default(given: Object) -> Object:
+        value = read_body(given, type_name).value
+        fill(value)
+        return value
+
+    def validate(new: Object, before: Object | None) -> None:
+        changes = () if before is None else tuple(change(new, before))
+        raise_all((*check(new), *changes))
+
+    return KindRules(
+        resource=resource_of(kind),
+        kind=kind.kind,
+        api_version=f"{kind.group}/{kind.version}" if kind.group else kind.version,
+        is_namespaced=kind.is_namespaced,
+        has_status="status" in kind.subresources,
+        default=default,
+        validate=validate,
+        **settings,
+    )

@@ -1,0 +1,255 @@
+"""A request as handlers see it: who asks, for what, with which options and which body. Made by `asgi` and `routes`."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from muster.apiserver import protobuf
+from muster.apiserver.served import Served
+from muster.apiserver.statuses import Problem, bad_request, invalid_options
+from muster.model.documents import parse_value
+from muster.model.errors import InvalidObject
+from muster.store.kinds import Object
+from muster.store.objects import By
+from muster.store.records import Key, Scope
+
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+
+MOST_BYTES = 3 * 1024 * 1024
+MOST_DEPTH = 100
+BODY_S = 60.0  # for a body to come
+_MOST_PARAMETERS = 100
+_JSON, _YAML = "application/json", "application/yaml"
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class User(NamedTuple):
+    """Who asks."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+
+
+class Target(NamedTuple):
+    """What a path names."""
+
+    served: Served
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def key(self) -> Key:
+        return Key(self.served.resource, self.namespace, self.name)
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.served.resource, self.namespace)
+
+
+class Request:
+    """One request. Its body is read when it is asked for."""
+
+    __slots__ = ("_receive", "headers", "method", "object_name", "path", "query", "user", "warnings")
+
+    def __init__(self, scope: Message, receive: Receive, user: User) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.user = user
+        self.query = _parse_query(scope["query_string"])
+        self.warnings: list[str] = []  # sent along with the answer
+        self.object_name = ""  # as the body has it, for what is wrong with that object
+        self._receive = receive
+
+    def header(self, name: bytes) -> str:
+        """A header's text, empty where there is none."""
+        return self.headers.get(name, b"").decode("latin-1")
+
+    def option(self, name: str) -> str:
+        """A parameter's text; the last one counts."""
+        values = self.query.get(name)
+        return values[-1] if values else ""
+
+    def flag(self, name: str) -> bool:
+        return self.option(name) in ("true", "1")
+
+    def number(self, name: str) -> int:
+        """A parameter that is a whole number, 0 where there is none."""
+        text = self.option(name)
+        if not text:
+            return 0
+        digits = text.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+            raise bad_request(f'strconv.ParseInt: parsing "{text[:100]}": invalid syntax')
+        return int(text)
+
+    def writer(self, options_kind: str) -> By:
+        """Who writes, and whether for good."""
+        asked = self.query.get("dryRun", [])
+        if asked and asked != ["All"]:
+            shown = " ".join(f'"{one}"' for one in asked)
+            raise invalid_options(options_kind, "dryRun", f'Unsupported value: [{shown}]: supported values: "All"')
+        return By(user=self.user.name, is_dry_run=bool(asked))
+
+    @property
+    def content_type(self) -> str:
+        return self.header(b"content-type").partition(";")[0].strip().lower()
+
+    async def body(self) -> bytes:
+        """The whole body; refused as soon as it is too long."""
+        length = self.header(b"content-length")
+        if length.isascii() and length.isdigit() and int(length[:20]) > MOST_BYTES:
+            raise too_large()
+        first = await self._receive()
+        body = first.get("body", b"") if not first.get("more_body") else await self._rest(first)
+        if first["type"] == "http.disconnect":
+            raise _gone()
+        if len(body) > MOST_BYTES:
+            raise too_large()
+        encoding = self.header(b"content-encoding")
+        return body if encoding in ("", "identity") else _unpacked(body, encoding)
+
+    async def _rest(self, message: Message) -> bytes:
+        """A body that comes in several parts, if it comes to its end in time."""
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_S):
+                while True:
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > MOST_BYTES:
+                        raise too_large()
+                    if not message.get("more_body"):
+                        return b"".join(parts)
+                    message = await self._receive()
+                    if message["type"] == "http.disconnect":
+                        raise _gone()
+        except TimeoutError:
+            raise Problem(408, "Timeout", f"the body did not come within {BODY_S:.0f} seconds") from None
+
+    async def gone(self) -> None:
+        """Returns when the client has hung up."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+def _gone() -> Problem:
+    return bad_request("the client has gone before its request was complete")
+
+
+def too_large() -> Problem:
+    return Problem(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MOST_BYTES}")
+
+
+def _parse_query(text: bytes) -> dict[str, list[str]]:
+    if not text:
+        return {}
+    found: dict[str, list[str]] = {}
+    try:
+        pairs = parse_qsl(text.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
+    except ValueError:
+        raise bad_request(f"the request has more than {_MOST_PARAMETERS} parameters") from None
+    for name, value in pairs:
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def _unpacked(body: bytes, encoding: str) -> bytes:
+    if encoding != "gzip":
+        raise Problem(415, "UnsupportedMediaType", f"the content encoding {encoding[:100]!r} is not known")
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        unpacked = unpacker.decompress(body, MOST_BYTES + 1)
+    except zlib.error as problem:
+        raise bad_request(f"the body is no gzip: {problem}") from None
+    if len(unpacked) > MOST_BYTES:
+        raise too_large()
+    return unpacked
+
+
+# Objects in bodies ---------------------------------------------------------------------------------------------------
+
+
+def read_object(request: Request, body: bytes, kind: str) -> Object:
+    """The object of a body in any of the forms that are taken."""
+    content_type = request.content_type
+    if content_type in (_JSON, ""):
+        return read_json(body, kind)
+    if content_type == protobuf.CONTENT_TYPE:
+        try:
+            return protobuf.decode(body)
+        except InvalidObject as problem:
+            raise bad_request(str(problem)) from None
+    if content_type == _YAML:
+        return _read_yaml(body, kind)
+    message = (
+        "the body of the request was in an unknown format - accepted media types include: "
+        f"{_JSON}, {_YAML}, {protobuf.CONTENT_TYPE}"
+    )
+    raise Problem(415, "UnsupportedMediaType", message)
+
+
+def read_json(body: bytes, kind: str) -> Object:
+    """The object that a JSON text holds."""
+    try:
+        found = _decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
+        raise _unrecognized(kind, f"json parse error: {problem}") from None
+    except RecursionError:
+        raise _unrecognized(kind, f"nesting deeper than {MOST_DEPTH}") from None
+    # Brackets beyond the limit may lie side by side; only then is it worth counting how deep they go.
+    if body.count(b"{") + body.count(b"[") > MOST_DEPTH and depth_of(found) > MOST_DEPTH:
+        raise _unrecognized(kind, f"nesting deeper than {MOST_DEPTH}")
+    if b"\\u0000" in body or b"\\ud" in body or b"\\uD" in body:
+        _check_texts(found, kind)
+    return found
+
+
+def _read_yaml(body: bytes, kind: str) -> Object:
+    try:
+        found = parse_value(body, "the body")
+    except InvalidObject as problem:
+        raise _unrecognized(kind, str(problem)) from None
+    if not isinstance(found, dict):
+        raise _unrecognized(kind, "the body is no object")
+    return found
+
+
+def _unrecognized(kind: str, problem: str) -> Problem:
+    return bad_request(f"the object provided is unrecognized (must be of type {kind}): {problem}")
+
+
+def depth_of(value: Any) -> int:
+    """How many objects and lists lie within each other."""
+    depth = 0
+    level = [value]
+    while level := [one for one in level if isinstance(one, (dict, list))]:
+        depth += 1
+        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+    return depth
+
+
+def _check_texts(found: Object, kind: str) -> None:
+    """Escapes can write characters that no text may hold."""
+    level: list[Any] = [found]
+    while level:
+        for one in level:
+            if isinstance(one, str) and ("\0" in one or any("\ud800" <= c <= "\udfff" for c in one)):
+                raise _unrecognized(kind, "a text holds NUL or half a character")
+        level = [inner for one in level for inner in _inner(one)]
+
+
+def _inner(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    return value if isinstance(value, list) else []

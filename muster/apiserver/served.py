@@ -1,0 +1,88 @@
+"""Which kinds are served, under which paths, and with which rules. Made once by `app`; asked for every request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from muster.apiserver.facts import KINDS, Kind, Subresource
+from muster.store.kinds import KindRules
+
+# What the server knows how to answer. Kubernetes has more, most of which need a kubelet.
+_SUBRESOURCES = frozenset({"status", "scale", "binding", "eviction", "finalize"})
+_EVENTS = ("events.k8s.io", "v1", "Event")  # a view of the core kind
+_SENT_ONLY = frozenset(
+    {
+        "Binding",
+        "LocalSubjectAccessReview",
+        "SelfSubjectAccessReview",
+        "SelfSubjectReview",
+        "SelfSubjectRulesReview",
+        "SubjectAccessReview",
+        "TokenReview",
+    }
+)
+
+
+def resource_of(group: str, plural: str) -> str:
+    """What keys call a resource; both kinds of event are one resource."""
+    if plural == "events" and group == _EVENTS[0]:
+        return plural
+    return f"{plural}.{group}" if group else plural
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A kind in one version."""
+
+    kind: Kind
+    rules: KindRules | None  # None: it is only ever sent, and never kept
+    resource: str = field(init=False)
+    api_version: str = field(init=False)
+    is_stored_version: bool = field(init=False)  # its objects are sent as they are stored
+
+    def __post_init__(self) -> None:
+        kind = self.kind
+        object.__setattr__(self, "resource", resource_of(kind.group, kind.plural))
+        object.__setattr__(self, "api_version", f"{kind.group}/{kind.version}" if kind.group else kind.version)
+        is_stored = self.rules is not None and self.rules.api_version == self.api_version
+        object.__setattr__(self, "is_stored_version", is_stored)
+
+    @property
+    def kept(self) -> KindRules:
+        """The rules of a kind that is kept."""
+        assert self.rules is not None, f"{self.kind.kind} is not kept"
+        return self.rules
+
+    @property
+    def subresources(self) -> Mapping[str, Subresource]:
+        """The parts of it that can be asked for by themselves."""
+        return {name: one for name, one in self.kind.subresources.items() if name in _SUBRESOURCES}
+
+
+class Catalog:
+    """All served kinds, in the order of discovery."""
+
+    def __init__(self, served: Iterable[Served]) -> None:
+        self.all = tuple(served)
+        self._by_path = {(one.kind.group, one.kind.version, one.kind.plural): one for one in self.all}
+        versions: dict[str, dict[str, list[Served]]] = {}
+        for one in self.all:
+            versions.setdefault(one.kind.group, {}).setdefault(one.kind.version, []).append(one)
+        self.groups = MappingProxyType(versions)  # group -> version -> kinds; the first version is the preferred one
+        self.rules = {one.rules.resource: one.rules for one in self.all if one.rules is not None}
+
+    def find(self, group: str, version: str, plural: str) -> Served | None:
+        """The kind under a path."""
+        return self._by_path.get((group, version, plural))
+
+
+def builtin(rules: Mapping[str, KindRules]) -> list[Served]:
+    """Kubernetes' own kinds of those that rules are given for, and those that are only sent."""
+    found = []
+    for kind in KINDS.values():
+        its_rules = rules.get(resource_of(kind.group, kind.plural))
+        if its_rules is not None or kind.kind in _SENT_ONLY:
+            found.append(Served(kind, its_rules))
+    return found

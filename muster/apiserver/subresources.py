@@ -1,0 +1,186 @@
+"""The parts of objects that are asked for by themselves: status, scale, binding, finalize. Called by `asgi`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from muster.apiserver import namespaces
+from muster.apiserver.answers import Answer, Form, form_of, json_answer, one_answer
+from muster.apiserver.api import Api
+from muster.apiserver.bodies import read_given
+from muster.apiserver.eviction import evict
+from muster.apiserver.patches import apply_patch
+from muster.apiserver.requests import Request, Target, read_object
+from muster.apiserver.statuses import bad_request, conflict, invalid
+from muster.apiserver.writes import changed, patch, settle_name, update
+from muster.model.errors import InvalidObject
+from muster.model.fields import Fields
+from muster.model.times import moment_text
+from muster.store.errors import NotFound
+from muster.store.kinds import Object
+from muster.store.metadata import is_deleting
+from muster.store.objects import Objects, Part, decode
+from muster.store.port import Change, Transaction
+from muster.store.records import Key, Record
+
+Handler = Callable[[Api, Request, Target], Awaitable[Answer]]
+CREATED = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+_SCALE = "Scale"
+_SCALE_VERSION = "autoscaling/v1"
+
+
+async def status(api: Api, request: Request, target: Target) -> Answer:
+    """Look at an object or change its status."""
+    if request.method in ("GET", "HEAD"):
+        return one_answer(api.clock, request, target.served, api.store.store.get(target.key))
+    change = update if request.method == "PUT" else patch
+    return await change(api, request, target, Part.STATUS)
+
+
+async def finalize(api: Api, request: Request, target: Target) -> Answer:
+    """Say what a namespace still waits for."""
+    by = request.writer("UpdateOptions")
+    given = await read_given(request, target.served)
+    settle_name(given, target)
+    written = await api.store.write(namespaces.finalize(api.objects, target.key, given, by))
+    return one_answer(api.clock, request, target.served, written.record)
+
+
+# Scale ---------------------------------------------------------------------------------------------------------------
+
+
+async def scale(api: Api, request: Request, target: Target) -> Answer:
+    """Look at how many replicas an object has, or change that."""
+    if request.method in ("GET", "HEAD"):
+        return _scale_answer(api, request, api.store.store.get(target.key))
+    by = request.writer("PatchOptions" if request.method == "PATCH" else "UpdateOptions")
+    body = await request.body()
+    given = None if request.method == "PATCH" else read_object(request, body, _SCALE)
+    if given is not None:
+        settle_name(given, target)
+    content_type = request.content_type
+
+    def how(before: Object) -> Object:
+        wanted = given if given is not None else apply_patch(content_type, scale_of(before), body, None)
+        revision = Fields.of(wanted.get("metadata"), "metadata").text("resourceVersion")
+        count = Fields.of(wanted.get("spec"), "spec").integer("replicas", 0)
+        if count < 0:
+            why = f"Invalid value: {count}: must be greater than or equal to 0"
+            raise invalid(_SCALE, "autoscaling", target.name, InvalidObject("spec.replicas", why))
+        spec = {**before.get("spec", {}), "replicas": count}
+        metadata = {**before["metadata"], "resourceVersion": revision or before["metadata"]["resourceVersion"]}
+        return {**before, "metadata": metadata, "spec": spec}
+
+    written = await api.store.write(changed(api.objects, target.key, how, by=by))
+    return _scale_answer(api, request, written.record)
+
+
+def _scale_answer(api: Api, request: Request, record: Record) -> Answer:
+    found = scale_of(decode(record))
+    if form_of(request) is not Form.TABLE:
+        return json_answer(found)
+    from muster.apiserver.tables import table
+
+    metadata = {"resourceVersion": str(record.revision)}
+    return json_answer(table(("autoscaling", "v1", _SCALE), [found], now_s=api.clock.now_s(), metadata=metadata))
+
+
+def scale_of(given: Object) -> Object:
+    """How many replicas an object wants and has."""
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    metadata = {name: given["metadata"][name] for name in kept if name in given["metadata"]}
+    spec, status = given.get("spec") or {}, given.get("status") or {}
+    counts: Object = {"replicas": status.get("replicas", 0)}
+    if selector := _selector_text(spec.get("selector")):
+        counts["selector"] = selector
+    wanted = {"replicas": spec["replicas"]} if spec.get("replicas") else {}
+    return {"kind": _SCALE, "apiVersion": _SCALE_VERSION, "metadata": metadata, "spec": wanted, "status": counts}
+
+
+def _selector_text(selector: Object | None) -> str:
+    """A selector as a query would write it; replication controllers have labels alone."""
+    if not selector:
+        return ""
+    is_plain = not {"matchLabels", "matchExpressions"} & selector.keys()
+    terms = [
+        f"{key}={value}" for key, value in sorted((selector if is_plain else selector.get("matchLabels", {})).items())
+    ]
+    for one in () if is_plain else selector.get("matchExpressions") or ():
+        values = ",".join(sorted(one.get("values") or ()))
+        forms = {"In": f"{one['key']} in ({values})", "NotIn": f"{one['key']} notin ({values})"}
+        terms.append(forms.get(one["operator"]) or ("!" * (one["operator"] == "DoesNotExist") + one["key"]))
+    return ",".join(terms)
+
+
+# Binding -------------------------------------------------------------------------------------------------------------
+
+
+async def bind(api: Api, request: Request, target: Target) -> Answer:
+    """Put a pod on a node; the pod is named by the path, or by the binding itself."""
+    by = request.writer("CreateOptions")
+    binding = Fields.of(read_object(request, await request.body(), "Binding"))
+    metadata = binding.child("metadata")
+    name = target.name or metadata.text("name")
+    if metadata.text("name") not in ("", name):
+        raise bad_request(f"name in URL does not match name in Binding object: {name}")
+    node = binding.child("target").text("name")
+    if not node:
+        raise InvalidObject("target.name", "Required value")
+    if binding.child("target").text("kind") not in ("", "Node"):
+        raise InvalidObject("target.kind", 'Unsupported value: supported values: "Node", "<empty>"')
+    key = Key("pods", target.namespace, name)
+    change = _bound(api.objects, key, node=node, binding=metadata, is_dry_run=by.is_dry_run)
+    await api.store.write(change)
+    return json_answer(CREATED, 201)
+
+
+def _bound(objects: Objects, key: Key, *, node: str, binding: Fields, is_dry_run: bool) -> Change[None]:
+    def change(write: Transaction) -> None:
+        pod = _present(write, key)
+        _check_bindable(key, pod, uid=binding.text("uid"))
+        metadata = dict(pod["metadata"])
+        for name in ("labels", "annotations"):
+            if given := binding.text_map(name):
+                metadata[name] = {**metadata.get(name, {}), **given}
+        status = pod.get("status") or {}
+        scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+        scheduled["lastTransitionTime"] = moment_text(write.now_s)
+        others = [one for one in status.get("conditions") or () if one.get("type") != "PodScheduled"]
+        new = {**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": node}}
+        new["status"] = {**status, "conditions": [*others, scheduled]}
+        # Not by the rules for updates: nobody else may change the node of a pod.
+        objects.settle(write, key, new)
+        if is_dry_run:
+            write.discard()
+
+    return change
+
+
+def _check_bindable(key: Key, pod: Object, *, uid: str) -> None:
+    at = Key("pods/binding", key.namespace, key.name)
+    if uid and uid != pod["metadata"]["uid"]:
+        raise conflict(
+            at, f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata']['uid']}"
+        )
+    if is_deleting(pod):
+        raise conflict(at, f"pod {key.name} is being deleted, cannot be assigned to a host")
+    if node := pod["spec"].get("nodeName"):
+        raise conflict(at, f'pod {key.name} is already assigned to node "{node}"')
+    if pod["spec"].get("schedulingGates"):
+        raise conflict(at, f"pod {key.name} has non-empty .spec.schedulingGates")
+
+
+def _present(write: Transaction, key: Key) -> Object:
+    record = write.get(key)
+    if record is None:
+        raise NotFound(key)
+    return decode(record)
+
+
+HANDLERS: dict[str, Handler] = {
+    "status": status,
+    "scale": scale,
+    "binding": bind,
+    "eviction": evict,
+    "finalize": finalize,
+}

@@ -1,0 +1,78 @@
+"""Events as the lines that watches send. Watches that follow the same resource share the bytes. Used by `watching`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from muster.apiserver.answers import encode
+from muster.apiserver.selectors import Selection
+from muster.store.kinds import Object
+from muster.store.objects import decode
+from muster.store.records import Action, Event, Record
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+Show = Callable[[Record], bytes]  # an object in the form that a watch asked for
+_REMEMBERED = 128
+_HEADS = {one: b'{"type":"%b","object":' % one.value.encode() for one in Action}
+
+
+def line(action: Action, shown: bytes) -> bytes:
+    """One event."""
+    return b"%b%b}\n" % (_HEADS[action], shown)
+
+
+def bookmark_object(api_version: str, kind: str, revision: int, *, ends_initial: bool) -> Object:
+    """An object that says nothing but up to where all events have been sent."""
+    metadata: Object = {"resourceVersion": str(revision), "creationTimestamp": None}
+    if ends_initial:
+        metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+    return {"kind": kind, "apiVersion": api_version, "metadata": metadata}
+
+
+def special_line(action: str, given: Object) -> bytes:
+    """A bookmark or an error."""
+    return encode({"type": action, "object": given}) + b"\n"
+
+
+class SharedLines:
+    """The newest chunks of lines, by what they show. A hundred watches that are woken together encode once."""
+
+    def __init__(self) -> None:
+        self._chunks: dict[tuple[str, int, int, int], bytes] = {}
+
+    def chunk(self, events: Sequence[Event], form: str, show: Show) -> bytes:
+        """The lines of some events; `form` names everything that makes `show` different from another's."""
+        key = (form, events[0].record.revision, events[-1].record.revision, len(events))
+        found = self._chunks.get(key)
+        if found is None:
+            if len(self._chunks) >= _REMEMBERED:
+                self._chunks.clear()
+            found = b"".join([line(event.action, show(event.record)) for event in events])
+            self._chunks[key] = found
+        return found
+
+
+def selected_lines(events: Iterable[Event], selection: Selection, show: Show) -> bytes:
+    """The lines for a watch that wants only some objects: it sees them come and go as they start and stop to match."""
+    return b"".join(one for event in events if (one := _selected_line(event, selection, show)))
+
+
+def _selected_line(event: Event, selection: Selection, show: Show) -> bytes:
+    was = event.before is not None and selection.matches(event.before)
+    if event.action is Action.DELETED:
+        return line(Action.DELETED, show(event.record)) if was else b""
+    if selection.matches(event.record):
+        return line(Action.MODIFIED if was else Action.ADDED, show(event.record))
+    if was:
+        assert event.before is not None, "what has matched was there"
+        return line(Action.DELETED, show(_last_seen(event.before, event.record.revision)))
+    return b""
+
+
+def _last_seen(before: Record, revision: int) -> Record:
+    """An object as the watch knows it, under the revision at which it stopped to match."""
+    last = decode(before)
+    last["metadata"]["resourceVersion"] = str(revision)
+    return msgspec.structs.replace(before, revision=revision, value=encode(last))

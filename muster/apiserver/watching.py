@@ -1,0 +1,163 @@
+"""Watches: what changes, as lines, from a revision on until the client has enough. Called by `asgi`.
+
+A watch holds no events of its own; one that is too slow for the history is told so and ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+from muster.apiserver.answers import Form, Stream, encode, form_of, metadata_bytes, shown_bytes, tabler_of
+from muster.apiserver.api import Api
+from muster.apiserver.lists import NOT_OLDER, read_revision, selection_of
+from muster.apiserver.requests import Request, Target
+from muster.apiserver.selectors import Selection
+from muster.apiserver.statuses import invalid_options, problem_of
+from muster.apiserver.watch_lines import Show, bookmark_object, line, selected_lines, special_line
+from muster.store.aio import AsyncWatch
+from muster.store.errors import Expired, TooNew
+from muster.store.records import Action, Record, Taken
+
+BOOKMARK_S = 60.0
+_SHORTEST_S = 1_800.0  # a watch without a time of its own ends after this, or up to twice as long
+_RECORDS_A_CHUNK = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Watching:
+    """What one watch has been asked for."""
+
+    api: Api
+    target: Target
+    form: Form
+    form_name: str  # tells apart what is shown differently
+    show: Show
+    selection: Selection
+    has_bookmarks: bool
+    is_marking_initial: bool
+    timeout_s: float
+
+
+def watch_objects(api: Api, request: Request, target: Target) -> Stream:
+    """The answer to a watch; what is wrong with the request is raised before it starts."""
+    form = form_of(request)
+    served = target.served
+    revision = read_revision(request.option("resourceVersion"))
+    wants_initial = _wants_initial(request)
+    store = api.store.store
+    if revision > store.revision:
+        raise TooNew(revision, store.revision)
+    watching = _Watching(
+        api=api,
+        target=target,
+        form=form,
+        form_name=" ".join((form.value, request.option("includeObject"), served.resource, served.api_version)),
+        show=_show_in(form, api, request, target),
+        selection=selection_of(request, target),
+        has_bookmarks=request.flag("allowWatchBookmarks"),
+        is_marking_initial=bool(wants_initial) and request.flag("allowWatchBookmarks"),
+        timeout_s=_timeout_s(request),
+    )
+    initial: list[Record] = []
+    if wants_initial or (wants_initial is None and not revision):
+        page = store.page(target.scope)
+        initial, revision = page.records, page.revision
+    elif not revision:
+        revision = store.revision
+    watch = api.store.watch(target.scope, revision)
+    return Stream(_lines(watching, watch, initial, revision))
+
+
+def _wants_initial(request: Request) -> bool | None:
+    """Whether the present state is to come first; `None` where the client leaves that to the revision."""
+    match = request.option("resourceVersionMatch")
+    if not request.option("sendInitialEvents"):
+        if match:
+            why = "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            raise invalid_options("ListOptions", "resourceVersionMatch", why)
+        return None
+    if match != NOT_OLDER:
+        why = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        raise invalid_options("ListOptions", "resourceVersionMatch", why)
+    return request.flag("sendInitialEvents")
+
+
+def _timeout_s(request: Request) -> float:
+    asked_s = request.number("timeoutSeconds")
+    # Spread, so that not all clients come back at once.
+    return float(asked_s) if asked_s > 0 else _SHORTEST_S * (1 + random.random())
+
+
+def _show_in(form: Form, api: Api, request: Request, target: Target) -> Show:
+    served = target.served
+    if form is Form.METADATA:
+        return metadata_bytes
+    if form is Form.PLAIN:
+        return lambda record: shown_bytes(record, served)
+
+    tabler = tabler_of(request, served, api.clock)
+    return lambda record: encode(tabler.table([record], {"resourceVersion": str(record.revision)}))
+
+
+async def _lines(
+    watching: _Watching, watch: AsyncWatch, initial: list[Record], revision: int
+) -> AsyncGenerator[bytes, None]:
+    try:
+        for start in range(0, len(initial), _RECORDS_A_CHUNK):
+            records = initial[start : start + _RECORDS_A_CHUNK]
+            lines = [line(Action.ADDED, watching.show(one)) for one in records if watching.selection.matches(one)]
+            if lines:
+                yield b"".join(lines)
+        initial.clear()
+        if watching.is_marking_initial:
+            yield _bookmark(watching, revision, ends_initial=True)
+        async for chunk in _following(watching, watch):
+            yield chunk
+    finally:
+        watch.close()
+
+
+async def _following(watching: _Watching, watch: AsyncWatch) -> AsyncGenerator[bytes, None]:
+    loop = asyncio.get_running_loop()
+    ends_s = loop.time() + watching.timeout_s
+    bookmark_due_s = loop.time() + BOOKMARK_S
+    while (left_s := ends_s - loop.time()) > 0:
+        try:
+            taken = await watch.take(min(left_s, max(0.0, bookmark_due_s - loop.time())))
+        except Expired as problem:
+            refusal = problem_of(problem, None, "")
+            assert refusal is not None, "an expired watch has an answer"
+            yield special_line("ERROR", refusal.status())
+            return
+        if taken.events and (chunk := _chunk(watching, taken)):
+            yield chunk
+        if loop.time() >= bookmark_due_s:
+            bookmark_due_s = loop.time() + BOOKMARK_S
+            if watching.has_bookmarks:
+                yield _bookmark(watching, taken.revision)
+
+
+def _chunk(watching: _Watching, taken: Taken) -> bytes:
+    if watching.selection.is_everything:
+        return watching.api.lines.chunk(taken.events, watching.form_name, watching.show)
+    return selected_lines(taken.events, watching.selection, watching.show)
+
+
+def _bookmark(watching: _Watching, revision: int, *, ends_initial: bool = False) -> bytes:
+    served = watching.target.served
+    kind, api_version = served.kind.kind, served.api_version
+    if watching.form is Form.METADATA:
+        kind, api_version = "PartialObjectMetadata", "meta.k8s.io/v1"
+    given = bookmark_object(api_version, kind, revision, ends_initial=ends_initial)
+    if watching.form is Form.TABLE:
+        given = {
+            "kind": "Table",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": {"resourceVersion": str(revision)},
+            "columnDefinitions": [],
+            "rows": [{"cells": [], "object": given}],
+        }
+    return special_line("BOOKMARK", given)

@@ -1,0 +1,243 @@
+"""Writes to whole objects: create, update, patch and delete. Called by `asgi`.
+
+Bodies are read and checked before the write begins; what depends on the present state is decided within it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+
+import msgspec
+
+from muster.apiserver.answers import Answer, encode, list_body, one_answer, shown_bytes, success
+from muster.apiserver.api import Api
+from muster.apiserver.bodies import checked_after_patch, read_given
+from muster.apiserver.deletion import deletion_of
+from muster.apiserver.lists import Wanted, find, selection_of
+from muster.apiserver.namespaces import delete_namespace
+from muster.apiserver.patches import apply_patch
+from muster.apiserver.requests import Request, Target
+from muster.apiserver.served import Served
+from muster.apiserver.statuses import MODIFIED, Problem, bad_request, conflict, invalid
+from muster.model.errors import InvalidObject
+from muster.store.errors import Conflict, NotFound
+from muster.store.kinds import Object
+from muster.store.metadata import metadata_of
+from muster.store.objects import NAMESPACES, By, Objects, Part, Written, decode
+from muster.store.port import Change, Transaction
+from muster.store.records import Key, Record
+from muster.store.rules import Deletion
+
+_DELETED_A_WRITE = 100
+# Of these Kubernetes shows the object that is gone; of others it only says that it is.
+_SHOWN_WHEN_GONE = frozenset(
+    {
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "pods",
+        "podtemplates",
+        "resourcequotas",
+        "serviceaccounts",
+        "services",
+        "storageclasses.storage.k8s.io",
+    }
+)
+# What a write to nothing makes, as in Kubernetes.
+_MADE_BY_UPDATE = frozenset(
+    {
+        "clusterrolebindings.rbac.authorization.k8s.io",
+        "clusterroles.rbac.authorization.k8s.io",
+        "endpoints",
+        "events",
+        "leases.coordination.k8s.io",
+        "limitranges",
+        "rolebindings.rbac.authorization.k8s.io",
+        "roles.rbac.authorization.k8s.io",
+        "runtimeclasses.node.k8s.io",
+        "services",
+    }
+)
+# Nobody may overwrite these without having seen them; the dialects' own kinds are among them.
+_NEEDS_REVISION = frozenset({"leases.coordination.k8s.io", "poddisruptionbudgets.policy", "runtimeclasses.node.k8s.io"})
+
+
+async def create(api: Api, request: Request, target: Target) -> Answer:
+    """Add an object."""
+    by = request.writer("CreateOptions")
+    given = await read_given(request, target.served)
+    settle_namespace(given, target)
+    given = api.admission.complete_new(target.served.resource, given)
+    written = await api.store.write(api.objects.create(target.served.resource, given, by))
+    record = as_tried(written.record, "") if by.is_dry_run else written.record
+    return one_answer(api.clock, request, target.served, record, 201)
+
+
+async def update(api: Api, request: Request, target: Target, part: Part = Part.MAIN) -> Answer:
+    """Replace an object, or its status; some kinds are made where there is none."""
+    by = request.writer("UpdateOptions")
+    served = target.served
+    given = await read_given(request, served)
+    settle_namespace(given, target)
+    settle_name(given, target)
+    revision = metadata_of(given).get("resourceVersion")
+    is_made = not revision and part is Part.MAIN and served.resource in _MADE_BY_UPDATE
+
+    def how(before: Object) -> Object:
+        if not revision and (served.resource in _NEEDS_REVISION or not served.kind.type_name):
+            raise _no_revision(target)
+        return api.admission.complete(served.resource, given, before)
+
+    def change(write: Transaction) -> tuple[Written, int]:
+        if is_made and write.get(target.key) is None:
+            new = api.admission.complete_new(served.resource, given)
+            return api.objects.create(served.resource, new, by)(write), 201
+        return changed(api.objects, target.key, how, part=part, by=by)(write), 200
+
+    written, status = await api.store.write(change)
+    return one_answer(api.clock, request, served, written.record, status)
+
+
+def _no_revision(target: Target) -> Problem:
+    kind = target.served.kind
+    problem = InvalidObject("metadata.resourceVersion", "Invalid value: 0: must be specified for an update")
+    return invalid(kind.plural, kind.group, target.name, problem)
+
+
+async def patch(api: Api, request: Request, target: Target, part: Part = Part.MAIN) -> Answer:
+    """Change some of an object, or of its status."""
+    by = request.writer("PatchOptions")
+    served = target.served
+    content_type = request.content_type
+    body = await request.body()
+
+    kind = served.kind if served.kind.type_name else None
+
+    def how(before: Object) -> Object:
+        had = deepcopy(before) if served.resource == "services" else before  # the patch may use up what it is given
+        after = apply_patch(content_type, in_version(before, served), body, kind)
+        settle_namespace(after, target)
+        settle_name(after, target)
+        return api.admission.complete(served.resource, checked_after_patch(request, after, served), had)
+
+    written = await api.store.write(changed(api.objects, target.key, how, part=part, by=by))
+    return one_answer(api.clock, request, target.served, written.record)
+
+
+def as_tried(record: Record, revision: str) -> Record:
+    """What a dry run has left: it has the revision that is there, since there is no new one."""
+    tried = decode(record)
+    if revision:
+        tried["metadata"]["resourceVersion"] = revision
+    else:
+        del tried["metadata"]["resourceVersion"]
+    return msgspec.structs.replace(record, value=encode(tried))
+
+
+def in_version(stored: Object, served: Served) -> Object:
+    """A stored object in the version that is served."""
+    return stored if served.is_stored_version else served.kept.convert(stored, served.api_version)
+
+
+def changed(
+    objects: Objects, key: Key, how: Callable[[Object], Object], *, part: Part = Part.MAIN, by: By
+) -> Change[Written]:
+    """A write that makes a new object out of the present one, refused in Kubernetes' words when that is another."""
+
+    revision = ""
+
+    def checked(before: Object) -> Object:
+        nonlocal revision
+        revision = before["metadata"]["resourceVersion"]
+        after = how(before)
+        if metadata_of(after).get("resourceVersion") not in (None, "", revision):
+            raise conflict(key, MODIFIED)
+        return after
+
+    modify = objects.modify(key, checked, part=part, by=by)
+
+    def change(write: Transaction) -> Written:
+        written = modify(write)
+        return Written(as_tried(written.record, revision), written.is_gone) if by.is_dry_run else written
+
+    return change
+
+
+def settle_namespace(given: Object, target: Target) -> None:
+    """An object is in the namespace of its path; it need not say so itself."""
+    metadata = metadata_of(given)
+    if metadata.get("namespace") in (None, "", target.namespace):
+        if target.namespace:
+            metadata["namespace"] = target.namespace
+        else:
+            metadata.pop("namespace", None)
+    elif target.served.kind.is_namespaced:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    else:
+        metadata.pop("namespace")  # it has none, whatever it says
+
+
+def settle_name(given: Object, target: Target) -> None:
+    """An object that replaces another has its name."""
+    name = metadata_of(given).get("name")
+    if name and name != target.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
+    given["metadata"]["name"] = target.name
+
+
+# Deleting ------------------------------------------------------------------------------------------------------------
+
+
+async def delete(api: Api, request: Request, target: Target) -> Answer:
+    """Delete an object, or mark it for those who have to finish with it first."""
+    deletion, by = await deletion_of(request)
+    if target.served.resource == NAMESPACES:
+        change = delete_namespace(api.objects, target.key, deletion, by)
+    else:
+        change = api.objects.delete(target.key, deletion, by=by)
+    try:
+        written = await api.store.write(change)
+    except Conflict as problem:
+        raise _other_object(target, deletion, problem) from None
+    if written.is_gone and target.served.resource not in _SHOWN_WHEN_GONE:
+        return success(target.key, written.record.uid)
+    return one_answer(api.clock, request, target.served, written.record)
+
+
+def _other_object(target: Target, deletion: Deletion, problem: Conflict) -> Problem:
+    """The object is not the one that was meant to be deleted; here messages name the kind, not the resource."""
+    kind = target.served.kind
+    wanted = f"UID {deletion.uid}" if deletion.uid else f"ResourceVersion {deletion.revision}"
+    start = f'Operation cannot be fulfilled on {kind.kind} "{target.name}"'
+    message = f"{start}: the precondition {wanted} does not hold: {problem.problem}"
+    details = {"name": target.name, "group": kind.group, "kind": kind.kind}
+    return Problem(409, "Conflict", message, details={name: value for name, value in details.items() if value})
+
+
+async def delete_collection(api: Api, request: Request, target: Target) -> Answer:
+    """Delete all objects that are selected."""
+    deletion, by = await deletion_of(request)
+    selection = selection_of(request, target)
+    store = api.store.store
+    found = await find(store, target.scope, Wanted(), selection)
+    gone: list[Record] = []
+    for start in range(0, len(found.records), _DELETED_A_WRITE):
+        keys = [record.key for record in found.records[start : start + _DELETED_A_WRITE]]
+        gone += await api.store.write(_delete_all(api.objects, keys, deletion, by))
+    served = target.served
+    items = (shown_bytes(record, served) for record in gone)
+    metadata = {"resourceVersion": str(store.revision)}
+    return Answer(200, list_body(items, f"{served.kind.kind}List", served.api_version, metadata))
+
+
+def _delete_all(objects: Objects, keys: list[Key], deletion: Deletion, by: By) -> Change[list[Record]]:
+    def change(write: Transaction) -> list[Record]:
+        gone: list[Record] = []
+        for key in keys:
+            try:
+                gone.append(objects.delete(key, deletion, by=by)(write).record)
+            except NotFound:
+                continue  # somebody else was faster
+        return gone
+
+    return change

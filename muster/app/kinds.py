@@ -1,0 +1,56 @@
+"""All kinds that the embedded server serves: Kubernetes' own and the dialects'. Put together once, at start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import MappingProxyType
+
+from muster.apiserver.facts import Kind, Subresource
+from muster.apiserver.kinds import BUILTIN
+from muster.apiserver.kinds.kueue import KUEUE
+from muster.apiserver.served import Catalog, Served, builtin, resource_of
+from muster.dialects.kueue import kinds as kueue
+from muster.dialects.kueue.names import GROUP
+
+_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+_OF_PARTS = ("get", "patch", "update")
+# Groups whose objects the server would have to act upon, and does not: to take them would be to promise it.
+_WITHOUT_EFFECT = frozenset(
+    {
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "apiregistration.k8s.io",
+        "certificates.k8s.io",
+        "flowcontrol.apiserver.k8s.io",
+    }
+)
+
+
+def catalog() -> Catalog:
+    """What is served."""
+    kept = {resource: rules for resource, rules in BUILTIN.items() if resource.partition(".")[2] not in _WITHOUT_EFFECT}
+    return Catalog([*builtin(kept), *_dialect_kinds()])
+
+
+def _dialect_kinds() -> Iterator[Served]:
+    # Of two versions the newer comes first: clients that have no preference take that.
+    for version in (kueue.HUB, kueue.OLDER):
+        for kind in kueue.KINDS.values():
+            yield Served(_served_kind(kind, version), KUEUE[resource_of(GROUP, kind.plural)])
+
+
+def _served_kind(kind: kueue.Kind, version: str) -> Kind:
+    status = Subresource(group=GROUP, version=version, kind=kind.name, verbs=_OF_PARTS)
+    return Kind(
+        group=GROUP,
+        version=version,
+        kind=kind.name,
+        type_name="",
+        plural=kind.plural,
+        singular=kind.name.lower(),
+        is_namespaced=kind.is_namespaced,
+        verbs=_VERBS,
+        short_names=kind.short_names,
+        subresources=MappingProxyType({"status": status} if kind.has_status else {}),
+        field_selectors=("metadata.name", "metadata.namespace"),
+    )

@@ -1,0 +1,92 @@
+"""The embedded server: store, rules, API and the loops beside it, put together and run in one process.
+
+Called by `muster up`. What takes long to load is loaded while something else is waited for, or not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from muster.apiserver.admission import Admission
+from muster.apiserver.api import Api
+from muster.apiserver.asgi import App
+from muster.apiserver.authentication import Tokens
+from muster.apiserver.certificates import prepare
+from muster.apiserver.kubeconfig import write_kubeconfig
+from muster.apiserver.private_files import token_in
+from muster.apiserver.server import listen, serve, tls_of
+from muster.app.collector import settle_collector
+from muster.app.first_objects import first_objects
+from muster.app.kinds import catalog
+from muster.app.state_folder import kubeconfig_in, prepare_folder, tls_folder_in, token_file_in
+from muster.controllers.tidying import Tidying
+from muster.store.aio import AsyncStore
+from muster.store.backup import backup
+from muster.store.clock import RealClock
+from muster.store.identities import Identities
+from muster.store.objects import Objects
+from muster.store.sqlite import SqliteStore
+
+_PACE_S = 0.02  # how often watches are woken under load
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpOptions:
+    """Where to keep the state, and where to listen."""
+
+    folder: Path
+    host: str = "127.0.0.1"
+    port: int = 0  # 0: any that is free
+    is_fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A server that answers."""
+
+    url: str
+    kubeconfig: Path
+
+
+async def run_embedded(options: UpOptions, on_ready: Callable[[Ready], None]) -> None:
+    """Run a server until it is told to stop."""
+    settle_collector()
+    prepare_folder(options.folder, is_fresh=options.is_fresh)
+    clock = RealClock()
+    store = SqliteStore(options.folder, clock)
+    try:
+        await _run(options, store, clock, on_ready)
+    finally:
+        store.close()
+
+
+async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_ready: Callable[[Ready], None]) -> None:
+    folder = options.folder
+    listening = listen(options.host, options.port, is_authenticated=True)
+    try:
+        host, port = listening.getsockname()[:2]
+        url = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+        files = prepare(tls_folder_in(folder), [options.host], clock.now_s())
+        token = token_in(token_file_in(folder))
+        write_kubeconfig(kubeconfig_in(folder), url=url, authority=files.authority.read_bytes(), token=token)
+        served = catalog()
+        objects = Objects(served.rules, clock, identities=Identities())
+        front = AsyncStore(store, pace_s=_PACE_S)
+        for change in first_objects(objects, store):
+            await front.write(change)
+        api = Api(store=front, objects=objects, catalog=served, clock=clock, admission=Admission(store))
+        app = App(api, Tokens(token), partial(backup, store))
+        tidying = asyncio.create_task(Tidying(front, objects, clock).run())
+        try:
+            gc.freeze()  # what is there now stays; there is no use in looking at it again and again
+            await serve(app, listening, tls_of(files), lambda: on_ready(Ready(url, kubeconfig_in(folder))))
+        finally:
+            tidying.cancel()
+            await asyncio.gather(tidying, return_exceptions=True)
+    finally:
+        listening.close()

@@ -1,0 +1,58 @@
+"""`muster up`: a Kubernetes API on this machine, in this process, that keeps everything it has acknowledged."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muster.cli.output import Exit
+
+if TYPE_CHECKING:
+    from muster.app.run import Ready
+
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="Keep the state there [default: muster in your state folder]."),
+]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Listen on this port; 0 takes any free one.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew: remove what an earlier server has kept there.")]
+
+DEFAULT_PORT = 6443
+
+
+def up(data: Data = None, port: Port = DEFAULT_PORT, fresh: Fresh = False) -> None:
+    """Run a cluster's API on this machine until Ctrl-C."""
+    # Loaded here, so that no other command pays for it.
+    from muster.apiserver.server import CannotListen, run
+    from muster.app.run import UpOptions, run_embedded
+    from muster.app.state_folder import WrongFolder, default_folder
+    from muster.store.errors import Unavailable
+
+    folder = (data or default_folder()).absolute()
+    options = UpOptions(folder=folder, port=port, is_fresh=fresh)
+    try:
+        run(lambda: run_embedded(options, _say_ready))
+    except (CannotListen, Unavailable, WrongFolder) as problem:
+        typer.echo(f"muster up: {problem}", err=True)
+        raise typer.Exit(Exit.REFUSED) from None
+
+
+def _say_ready(ready: Ready) -> None:
+    lines = (
+        f"Muster is ready at {ready.url}; Ctrl-C stops it. Kubeconfig: {ready.kubeconfig}",
+        "Try, in another terminal:",
+        f"  export KUBECONFIG={_quoted(ready.kubeconfig)}",
+        "  kubectl get namespaces",
+        "  kubectl create job hello --image=busybox -- echo hello",
+    )
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
+
+
+def _quoted(path: Path) -> str:
+    import shlex
+
+    return shlex.quote(str(path))

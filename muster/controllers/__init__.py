@@ -1,0 +1,1 @@
+"""Loops that read the store, decide what follows, and write it back."""

@@ -1,0 +1,125 @@
+"""Sessions with real kubectls say the same of a real Kubernetes and of Muster, word by word."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.e2e import process
+from tests.e2e.transcripts import FOLDER, Session, first_difference, steps
+from tests.kubernetes import plane
+from tests.kubernetes.build import NoControlPlane, older_kubectl, program
+from tests.support import shared
+
+TRANSCRIPTS = sorted(path.stem for path in FOLDER.glob("*.txt"))
+# What a transcript needs of a real Kubernetes beside its API server.
+NEEDS = {
+    "delete": "kubernetes_with_controllers",  # one of them deletes what an object owned
+    "queues": "kubernetes_with_kueue",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Something that kubectl can speak to."""
+
+    kubeconfig: Path
+    is_muster: bool
+
+
+@pytest.fixture(scope="module")
+def kubectls(tmp_path_factory):
+    """A folder for the PATH by version, each with one kubectl in it."""
+    if not os.environ.get("MUSTER_KUBERNETES"):
+        pytest.skip("needs kubectl: make test-kubernetes, or set MUSTER_KUBERNETES=1")
+    try:
+        commands = {"1.36": f'exec "{program()}" kubectl "$@"', "1.32": f'exec "{older_kubectl()}" "$@"'}
+    except NoControlPlane as missing:
+        pytest.skip(str(missing))
+    folders = {}
+    for version, command in commands.items():
+        folders[version] = tmp_path_factory.mktemp(f"kubectl-{version}")
+        script = folders[version] / "kubectl"
+        script.write_text(f"#!/bin/sh\n{command}\n")
+        script.chmod(0o755)
+    return folders
+
+
+@pytest.fixture(scope="module")
+def kubernetes(kubectls, tmp_path_factory):
+    """A real API server with nobody else at work on its objects."""
+    with plane.started(tmp_path_factory.mktemp("plane")) as running:
+        yield Server(running.kubeconfig, is_muster=False)
+
+
+@pytest.fixture(scope="module")
+def kubernetes_with_controllers(kubectls, tmp_path_factory):
+    """A whole real control plane."""
+    with plane.started(tmp_path_factory.mktemp("plane"), has_controllers=True) as running:
+        yield Server(running.kubeconfig, is_muster=False)
+
+
+@pytest.fixture(scope="module")
+def kubernetes_with_kueue(kubernetes, kubectls):
+    """A real API server that was taught the kinds of Kueue; nobody converts between their versions there."""
+    kubectl = [kubectls["1.36"] / "kubectl", "--kubeconfig", kubernetes.kubeconfig]
+    definitions = [yaml.safe_load(path.read_text()) for path in sorted(shared("crds").glob("*.kueue.x-k8s.io.yaml"))]
+    for definition in definitions:
+        definition["spec"]["conversion"] = {"strategy": "None"}
+    texts = "---\n".join(json.dumps(definition) + "\n" for definition in definitions)
+    subprocess.run([*kubectl, "create", "-f", "-"], input=texts, text=True, check=True, capture_output=True)
+    wait = ["wait", "--for=condition=Established", "customresourcedefinitions", "--all"]
+    subprocess.run([*kubectl, *wait], check=True, capture_output=True)
+    return kubernetes
+
+
+@pytest.fixture(scope="module")
+def muster(kubectls, tmp_path_factory):
+    """Muster, as `muster up` starts it."""
+    with process.started(tmp_path_factory.mktemp("muster") / "state") as running:
+        yield Server(running.kubeconfig, is_muster=True)
+
+
+@pytest.fixture(params=["kubernetes", "muster"])
+def server(request, name):
+    wanted = NEEDS.get(name, "kubernetes") if request.param == "kubernetes" else "muster"
+    return request.getfixturevalue(wanted)
+
+
+@pytest.fixture(params=["1.36", "1.32"])
+def session(request, server, kubectls, name, tmp_path):
+    """A namespace of its own, that kubectl takes where no other is said."""
+    folder, namespace = kubectls[request.param], f"{name}-{request.param.replace('.', '-')}"
+    variables = {
+        "HOME": str(tmp_path),
+        "KUBECONFIG": str(tmp_path / "kubeconfig"),
+        "LC_ALL": "C",
+        "PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin",
+        "TZ": "UTC",
+    }
+    copy = [folder / "kubectl", "--kubeconfig", server.kubeconfig, "config", "view", "--raw", "--flatten"]
+    (tmp_path / "kubeconfig").write_bytes(subprocess.check_output(copy))
+    for command in (
+        ["config", "set-context", "--current", "--namespace", namespace],
+        ["create", "namespace", namespace],
+    ):
+        subprocess.run([folder / "kubectl", *command], env=variables, check=True, capture_output=True)
+    session = Session(tmp_path, namespace, variables, is_muster=server.is_muster)
+    yield session
+    session.close()
+
+
+@pytest.mark.parametrize("name", TRANSCRIPTS)
+def test_a_session(session, name):
+    for step in steps((FOLDER / f"{name}.txt").read_text()):
+        expected, seen = session.run(step)
+        if problem := first_difference(expected, seen):
+            pytest.fail(
+                f"{name}.txt, line {step.line}: $ {step.command}\n{problem}\n\n" + "\n".join(seen), pytrace=False
+            )

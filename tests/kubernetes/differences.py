@@ -1,0 +1,102 @@
+"""Where Muster's verdict on an object differs from the real server's on purpose, each with the reason. Used by the
+differential tests: what is not in these tables has to be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from tests.kubernetes.comparison import NO_ANSWER, Verdict
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One difference: whether it explains two verdicts, and why there is one."""
+
+    name: str
+    reason: str
+    explains: Callable[[str, Verdict, Verdict], bool]  # the kind, ours, theirs
+
+
+def _has_no_answer(_kind: str, _ours: Verdict, theirs: Verdict) -> bool:
+    return theirs.code == NO_ANSWER
+
+
+def _tells_metadata_alone(_kind: str, ours: Verdict, theirs: Verdict) -> bool:
+    if (ours.code, theirs.code) != (422, 422) or not ours.causes:
+        return False
+    is_of_metadata = all(field.startswith("metadata") for field, _ in ours.causes)
+    return is_of_metadata and {field for field, _ in ours.causes} <= {field for field, _ in theirs.causes}
+
+
+def _paths_of_taints(kind: str, ours: Verdict, theirs: Verdict) -> bool:
+    renamed = {(field.replace("metadata.taints", "spec.taints"), reason) for field, reason in theirs.causes}
+    return kind == "Node" and ours.code == theirs.code == 422 and ours.causes == renamed
+
+
+def _protection(kind: str, ours: Verdict, theirs: Verdict) -> bool:
+    if kind not in ("PersistentVolume", "PersistentVolumeClaim") or ours.body is None or theirs.body is None:
+        return False
+    body = deepcopy(theirs.body)
+    finalizers = body["metadata"].get("finalizers") or []
+    body["metadata"]["finalizers"] = [one for one in finalizers if not one.endswith("-protection")]
+    if not body["metadata"]["finalizers"]:
+        del body["metadata"]["finalizers"]
+    return ours.body == body
+
+
+def _address(kind: str, ours: Verdict, theirs: Verdict) -> bool:
+    if kind != "Service" or ours.body is None or theirs.body is None or ours.body["spec"].get("clusterIP"):
+        return False
+    spec = {name: value for name, value in theirs.body["spec"].items() if name not in ("clusterIP", "clusterIPs")}
+    return ours.body == {**theirs.body, "spec": spec}
+
+
+def _empty_lists(kind: str, ours: Verdict, theirs: Verdict) -> bool:
+    is_needed = theirs.causes == {("spec.behavior.scaleDown.policies", "FieldValueRequired")}
+    return kind == "HorizontalPodAutoscaler" and ours.code in (200, 201) and is_needed
+
+
+def _generation(kind: str, ours: Verdict, theirs: Verdict) -> bool:
+    if kind != "PriorityClass" or ours.body is None or theirs.body is None:
+        return False
+    return {**ours.body, "metadata": None} == {**theirs.body, "metadata": None}
+
+
+def _server_error(_kind: str, ours: Verdict, theirs: Verdict) -> bool:
+    return theirs.code == 500 and ours.code == 422
+
+
+def _masked_key(kind: str, ours: Verdict, theirs: Verdict) -> bool:
+    return kind == "PersistentVolume" and ours.causes - theirs.causes == {("nodeAffinity", "FieldValueInvalid")}
+
+
+DIFFERENCES = (
+    Difference("no answer", "the real server's rules crash on the object, and it hangs up", _has_no_answer),
+    Difference(
+        "metadata alone",
+        "the store checks what all objects have in common first, and the rules of the kind only if that is right",
+        _tells_metadata_alone,
+    ),
+    Difference("taints", "the real server says metadata.taints, where there is no such field", _paths_of_taints),
+    Difference(
+        "protection",
+        "no finalizer is added to volumes and claims in use: nobody would take it off again",
+        _protection,
+    ),
+    Difference("address", "services get no address of their own: nothing would answer there", _address),
+    Difference("generation", "it counts changes of every kind; the real server leaves some at one", _generation),
+    Difference("server error", "a patch that cannot be applied is the client's mistake, never ours", _server_error),
+    Difference("masked key", "a volume's node affinity never changes, not even to an empty key", _masked_key),
+    Difference("empty list", "a list that is empty is the same as none, and gets the defaults", _empty_lists),
+)
+
+
+def explanation(kind: str, ours: Verdict, theirs: Verdict) -> str:
+    """The name of the difference that explains two verdicts; empty when there is none."""
+    return next((one.name for one in DIFFERENCES if one.explains(kind, ours, theirs)), "")

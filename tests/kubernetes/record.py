@@ -1,0 +1,43 @@
+"""Writes down what a real server says, for the tests that do without one: `python -m tests.kubernetes.record`.
+
+The files are tests/apiserver/kinds/defaults.jsonl (an object for each of objects.yaml, as it comes back) and
+verdicts.jsonl (a code and causes for some of the broken ones).
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.kubernetes.comparison import Question, Theirs, asked, broken, label_of, samples
+from tests.kubernetes.plane import started
+from tests.support import ROOT
+
+FOLDER = ROOT / "tests" / "apiserver" / "kinds"
+DEFAULTS, VERDICTS = FOLDER / "defaults.jsonl", FOLDER / "verdicts.jsonl"
+EVERY = 8
+
+
+def questions() -> list[Question]:
+    """The broken objects whose verdicts are kept."""
+    found = [Question(f"{label_of(item)}: {what}", one) for item in samples() for what, one in broken(item)]
+    return found[::EVERY]
+
+
+def main() -> None:
+    """Ask a real server and write the files anew."""
+    with tempfile.TemporaryDirectory() as folder, started(Path(folder)) as plane:
+        theirs = Theirs(plane.client)
+        _write(DEFAULTS, [theirs.create(item).body for item in samples()])
+        verdicts = asked(lambda one: theirs.create(one.item), questions())
+        _write(VERDICTS, [[one.code, sorted(map(list, one.causes))] for one in verdicts])
+
+
+def _write(path: Path, rows: list[Any]) -> None:
+    path.write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in rows))
+
+
+if __name__ == "__main__":
+    main()
