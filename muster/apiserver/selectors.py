@@ -27,7 +27,7 @@ MOST_CHARACTERS = 16 * 1024
 _SYMBOLS = "()=!<>,"
 _OPERATORS = {"=": Operator.IN, "==": Operator.IN, "!=": Operator.NOT_IN, "in": Operator.IN, "notin": Operator.NOT_IN}
 _ORDERS = {">": Operator.GREATER, "<": Operator.LESS}
-_REMEMBERED = 4_096
+_REMEMBERED = 512
 
 # Fields that are not where their name says, and what an absent one counts as.
 _PLACES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -14,7 +14,8 @@ from muster.store.records import Action, Event, Record
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 Show = Callable[[Record], bytes]  # an object in the form that a watch asked for
-_REMEMBERED = 128
+CHUNK_BYTES = 256 * 1024
+_REMEMBERED_BYTES = 16 * 1024 * 1024
 _HEADS = {one: b'{"type":"%b","object":' % one.value.encode() for one in Action}
 
 
@@ -36,21 +37,36 @@ def special_line(action: str, given: Object) -> bytes:
     return encode({"type": action, "object": given}) + b"\n"
 
 
+def in_chunks(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
+    """Events in groups that are not too long to send at once: a client that lags behind may have many to come."""
+    start = size = 0
+    for place, event in enumerate(events):
+        size += len(event.record.value)
+        if size > CHUNK_BYTES:
+            yield events[start : place + 1]
+            start, size = place + 1, 0
+    if start < len(events):
+        yield events[start:]
+
+
 class SharedLines:
     """The newest chunks of lines, by what they show. A hundred watches that are woken together encode once."""
 
     def __init__(self) -> None:
         self._chunks: dict[tuple[str, int, int, int], bytes] = {}
+        self._size_bytes = 0
 
     def chunk(self, events: Sequence[Event], form: str, show: Show) -> bytes:
         """The lines of some events; `form` names everything that makes `show` different from another's."""
         key = (form, events[0].record.revision, events[-1].record.revision, len(events))
         found = self._chunks.get(key)
         if found is None:
-            if len(self._chunks) >= _REMEMBERED:
-                self._chunks.clear()
             found = b"".join([line(event.action, show(event.record)) for event in events])
+            if self._size_bytes + len(found) > _REMEMBERED_BYTES:
+                self._chunks.clear()
+                self._size_bytes = 0
             self._chunks[key] = found
+            self._size_bytes += len(found)
         return found
 
 

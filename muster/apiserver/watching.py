@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 from muster.apiserver.answers import Form, Stream, encode, form_of, metadata_bytes, shown_bytes, tabler_of
@@ -16,10 +16,10 @@ from muster.apiserver.lists import NOT_OLDER, read_revision, selection_of
 from muster.apiserver.requests import Request, Target
 from muster.apiserver.selectors import Selection
 from muster.apiserver.statuses import invalid_options, problem_of
-from muster.apiserver.watch_lines import Show, bookmark_object, line, selected_lines, special_line
+from muster.apiserver.watch_lines import Show, bookmark_object, in_chunks, line, selected_lines, special_line
 from muster.store.aio import AsyncWatch
 from muster.store.errors import Expired, TooNew
-from muster.store.records import Action, Record, Taken
+from muster.store.records import Action, Event, Record
 
 BOOKMARK_S = 60.0
 _SHORTEST_S = 1_800.0  # a watch without a time of its own ends after this, or up to twice as long
@@ -132,18 +132,19 @@ async def _following(watching: _Watching, watch: AsyncWatch) -> AsyncGenerator[b
             assert refusal is not None, "an expired watch has an answer"
             yield special_line("ERROR", refusal.status())
             return
-        if taken.events and (chunk := _chunk(watching, taken)):
-            yield chunk
+        for events in in_chunks(taken.events):
+            if chunk := _chunk(watching, events):
+                yield chunk
         if loop.time() >= bookmark_due_s:
             bookmark_due_s = loop.time() + BOOKMARK_S
             if watching.has_bookmarks:
                 yield _bookmark(watching, taken.revision)
 
 
-def _chunk(watching: _Watching, taken: Taken) -> bytes:
+def _chunk(watching: _Watching, events: Sequence[Event]) -> bytes:
     if watching.selection.is_everything:
-        return watching.api.lines.chunk(taken.events, watching.form_name, watching.show)
-    return selected_lines(taken.events, watching.selection, watching.show)
+        return watching.api.lines.chunk(events, watching.form_name, watching.show)
+    return selected_lines(events, watching.selection, watching.show)
 
 
 def _bookmark(watching: _Watching, revision: int, *, ends_initial: bool = False) -> bytes:

@@ -10,9 +10,11 @@ purpose, finer scores place worse. Everything is counted in whole numbers, so th
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +27,7 @@ KINDS_MOST = 512  # that are learned; what is looked up grows with them
 _CANNOT = -(2**61)  # below any gain
 _TAKES_KEPT = 64
 _MANY = 256  # from so many rows on it pays to look for equal ones
+_LISTED_MOST = 1_000_000  # cells of a table that is also kept as lists
 _SPARSE = 8  # and only while there are not many more kinds than rows
 
 
@@ -134,6 +137,20 @@ class _Tables:
         self.whole = several.pop(WHOLE).reshape(-1, width + 1) * np.arange(width + 1) * WHOLE
         self.parts = {milli: table.reshape(-1, width + 1) for milli, table in several.items()}
         self._takes: dict[int, IntArray] = {}
+        self._lists: _Lists | None = None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a copy as plain lists is worth its memory."""
+        return self.single.size <= _LISTED_MOST
+
+    def lists(self) -> _Lists:
+        """The same tables as plain lists: for a single node they are looked up several times as fast."""
+        if self._lists is None:
+            parts = tuple((milli, table.tolist()) for milli, table in self.parts.items())
+            height = self.height if self.has_models else 0
+            self._lists = _Lists(self.steps.tolist(), height, self.single.tolist(), self.whole.tolist(), parts)
+        return self._lists
 
     def level(self, cpu: IntArray, rows: NodeRows) -> IntArray:
         """The level of nodes with so much free cpu."""
@@ -176,6 +193,52 @@ class _Tables:
         return known
 
 
+Rows = list[list[int]]
+
+
+class _Lists(NamedTuple):
+    """The tables for one node at a time."""
+
+    steps: list[int]
+    height: int  # 0: models do not matter
+    single: Rows
+    whole: Rows
+    parts: tuple[tuple[int, Rows], ...]
+
+    def level(self, cpu: int, model: int) -> int:
+        return bisect_right(self.steps, cpu) + model * self.height
+
+    def usable(self, level: int, cards: list[int]) -> int:
+        single = self.single[level]
+        total = sum([single[card] for card in cards]) + self.whole[level][cards.count(WHOLE)]
+        for milli, table in self.parts:
+            serving = [card for card in cards if card >= milli]
+            total += table[level][len(serving)] * sum(serving)
+        return total
+
+    def usable_by_card(self, level: int, cards: list[int], taken: int) -> list[int]:
+        """What is usable when a share of one card is taken, for each card; hugely negative where it has it not."""
+        single, whole = self.single[level], self.whole[level]
+        base, wholes = sum([single[card] for card in cards]), cards.count(WHOLE)
+        totals = []
+        for card in cards:
+            if card < taken:
+                totals.append(_CANNOT)
+                continue
+            left = card - taken
+            total = base - single[card] + single[left] + whole[wholes - (card == WHOLE)]
+            for milli, table in self.parts:
+                serving = [other for other in cards if other >= milli]
+                count, part = len(serving), sum(serving)
+                if card >= milli:
+                    count, part = count - 1, part - card
+                if left >= milli:
+                    count, part = count + 1, part + left
+                total += table[level][count] * part
+            totals.append(total)
+        return totals
+
+
 # Scores --------------------------------------------------------------------------------------------------------------
 
 
@@ -205,7 +268,25 @@ def build(arguments: Arguments) -> Hooks:
         card = by_card.argmax(axis=1)  # the first of the best: cards of equal whole scores are equal
         return Scores((by_card.max(axis=1) - 1) * arguments.weight, card)
 
+    bounds_list = bounds.tolist()
+
+    def score_one(pod: Demand, rows: NodeRows, tables: _Tables) -> Scores:
+        lists = tables.lists()
+        cards = [max(0, card) for card in rows.cards[0].tolist()]
+        cpu, model = int(rows.free(CPU)[0]), int(rows.model[0])
+        after = lists.level(cpu - pod.amount(CPU), model)
+        offset = pod.card_milli * total_weight - lists.usable(lists.level(cpu, model), cards)
+        if pod.cards != 1:
+            value = bisect_right(bounds_list, lists.usable(after, _taken(cards, pod)) + offset)
+            return Scores(np.array([(value - 1) * arguments.weight]))
+        gains = lists.usable_by_card(after, cards, pod.milli)
+        values = [bisect_right(bounds_list, gain + offset) for gain in gains]
+        best = max(values)
+        return Scores(np.array([(best - 1) * arguments.weight]), np.array([values.index(best)]))
+
     def score(pod: Demand, rows: NodeRows) -> Scores:
+        if len(rows) == 1 and rows.card_width and (tables := tables_for(rows)).is_small:
+            return score_one(pod, rows, tables)
         if len(rows) < _MANY:
             return score_each(pod, rows)
         # Rows whose cards are alike and whose cpu falls into the same steps, before and after, score the same.
@@ -240,6 +321,15 @@ def _without(cards: IntArray, pod: Demand) -> IntArray:
     order = np.where(cards >= pod.milli, cards, WHOLE + 1)
     rank = order.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
     return np.where((rank < pod.cards) & (cards >= pod.milli), cards - pod.milli, cards)
+
+
+def _taken(cards: list[int], pod: Demand) -> list[int]:
+    """The same for the cards of one node."""
+    fitting = sorted((card, number) for number, card in enumerate(cards) if card >= pod.milli)[: pod.cards]
+    left = list(cards)
+    for card, number in fitting:
+        left[number] = card - pod.milli
+    return left
 
 
 def _bounds(total_weight: int) -> IntArray:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from muster.apiserver import streams, watching
+from muster.apiserver import streams, watch_lines, watching
 from muster.store.history import Limits
 from tests.apiserver.world import World, config, in_world, pod
 
@@ -178,6 +178,18 @@ def test_a_client_that_is_slower_than_the_history_is_told_to_list_anew():
             assert b'"reason":"Expired"' in last
 
     in_world(story, limits=Limits(events=5))
+
+
+def test_what_has_piled_up_is_sent_piece_by_piece():
+    async def story(world: World) -> None:
+        since = world.store.revision
+        for number in range(40):
+            await world.request("POST", CONFIGS, config(f"c{number:02}", data={"k": "x" * 50_000}))
+        async with world.exchange("GET", f"{CONFIGS}?watch=true&resourceVersion={since}") as watch:
+            assert told(await watch.events(40)) == [("ADDED", f"c{number:02}") for number in range(40)]
+            assert max(map(len, watch.chunks)) < 2 * watch_lines.CHUNK_BYTES
+
+    in_world(story)
 
 
 def test_a_client_that_does_not_read_is_not_waited_for(monkeypatch):

@@ -1,4 +1,4 @@
-"""kill -9 of a server under eight writers: all that it acknowledged over its API is there, and no revision comes twice."""
+"""kill -9 of a server under eight writers: what it acknowledged over its API is there, and no revision comes twice."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ DIFFERENCES = (
         "no finalizer is added to volumes and claims in use: nobody would take it off again",
         _protection,
     ),
-    Difference("address", "services get no address of their own: nothing would answer there", _address),
+    Difference("address", "addresses are given out before an object's own rules, which alone are compared", _address),
     Difference("generation", "it counts changes of every kind; the real server leaves some at one", _generation),
     Difference("server error", "a patch that cannot be applied is the client's mistake, never ours", _server_error),
     Difference("masked key", "a volume's node affinity never changes, not even to an empty key", _masked_key),

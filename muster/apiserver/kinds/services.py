@@ -1,4 +1,4 @@
-"""Services and where their traffic goes. The addresses of services are given out by nobody yet: see `_fill`."""
+"""Services and where their traffic goes. Addresses are given out by admission, which knows what is taken."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ _PROTOCOLS = ("SCTP", "TCP", "UDP")
 
 
 def _fill(service: Object) -> None:
-    """A service without an address of its own gets none here: that takes the state of all the others."""
     spec = service["spec"]
     fill(spec, {"sessionAffinity": "None", "type": "ClusterIP"})
     if spec["sessionAffinity"] == "None":
