@@ -242,65 +242,34 @@ class _Lists(NamedTuple):
 # Scores --------------------------------------------------------------------------------------------------------------
 
 
-def build(arguments: Arguments) -> Hooks:
-    total_weight = max(1, sum(one.weight for one in arguments.typical))
-    bounds = _bounds(total_weight)
-    known: dict[tuple[tuple[str, ...], int], _Tables] = {}
+class _Scorer:
+    """Scores of nodes for one list of typical pods."""
 
-    def tables_for(rows: NodeRows) -> _Tables:
-        key = (rows.model_names, rows.card_width)
-        if key not in known:
-            known[key] = _Tables(arguments.typical, *key)
-        return known[key]
+    def __init__(self, arguments: Arguments) -> None:
+        self._typical, self._factor = arguments.typical, arguments.weight
+        self._weight = max(1, sum(one.weight for one in arguments.typical))
+        self._bounds = _bounds(self._weight)
+        self._bound_list = self._bounds.tolist()
+        self._known: dict[tuple[tuple[str, ...], int], _Tables] = {}
 
-    def score_each(pod: Demand, rows: NodeRows) -> Scores:
-        tables = tables_for(rows)
-        cards, cpu = np.maximum(rows.cards, 0), rows.free(CPU)
-        before = tables.level(cpu, rows)
-        after = tables.level(cpu - pod.amount(CPU), rows)
-        # Fragmented is what is free and not usable: what the pod takes is free no more, whoever could have used it.
-        offset = pod.card_milli * total_weight - tables.usable(before, cards)
-        if pod.cards != 1:
-            values = bounds.searchsorted(tables.usable(after, _without(cards, pod)) + offset, side="right")
-            return Scores((values - 1) * arguments.weight)
-        usable = tables.usable_by_card(after, cards, pod.milli)
-        by_card = bounds.searchsorted(usable + offset[:, None], side="right")
-        card = by_card.argmax(axis=1)  # the first of the best: cards of equal whole scores are equal
-        return Scores((by_card.max(axis=1) - 1) * arguments.weight, card)
-
-    bounds_list = bounds.tolist()
-
-    def score_one(pod: Demand, rows: NodeRows, tables: _Tables) -> Scores:
-        lists = tables.lists()
-        cards = [max(0, card) for card in rows.cards[0].tolist()]
-        cpu, model = int(rows.free(CPU)[0]), int(rows.model[0])
-        after = lists.level(cpu - pod.amount(CPU), model)
-        offset = pod.card_milli * total_weight - lists.usable(lists.level(cpu, model), cards)
-        if pod.cards != 1:
-            value = bisect_right(bounds_list, lists.usable(after, _taken(cards, pod)) + offset)
-            return Scores(np.array([(value - 1) * arguments.weight]))
-        gains = lists.usable_by_card(after, cards, pod.milli)
-        values = [bisect_right(bounds_list, gain + offset) for gain in gains]
-        best = max(values)
-        return Scores(np.array([(best - 1) * arguments.weight]), np.array([values.index(best)]))
-
-    def score(pod: Demand, rows: NodeRows) -> Scores:
-        if len(rows) == 1 and rows.card_width and (tables := tables_for(rows)).is_small:
-            return score_one(pod, rows, tables)
+    def score(self, pod: Demand, rows: NodeRows) -> Scores:
+        """The scores of rows, one by one where there are few of them, else of each kind once."""
+        if len(rows) == 1 and rows.card_width and (tables := self._tables_for(rows)).is_small:
+            return self._score_one(pod, rows, tables.lists())
         if len(rows) < _MANY:
-            return score_each(pod, rows)
+            return self._score_each(pod, rows)
         # Rows whose cards are alike and whose cpu falls into the same steps, before and after, score the same.
-        steps = tables_for(rows).steps
+        steps = self._tables_for(rows).steps
         both = np.sort(np.concatenate([steps, steps + pod.amount(CPU)]))
         height = len(both) + 1
         size = rows.pattern_count * height
         if size > _SPARSE * len(rows):
-            return score_each(pod, rows)
+            return self._score_each(pod, rows)
         kind = rows.pattern * height + both.searchsorted(rows.free(CPU), side="right")
         example = np.full(size, -1)
         example[kind] = np.arange(len(rows))
         kinds = np.flatnonzero(example >= 0)
-        found = score_each(pod, rows.pick(example[kinds]))
+        found = self._score_each(pod, rows.pick(example[kinds]))
         values = np.empty(size, np.int64)
         values[kinds] = found.values
         if found.card is None:
@@ -308,10 +277,47 @@ def build(arguments: Arguments) -> Hooks:
         example[kinds] = found.card
         return Scores(values[kind], example[kind])
 
+    def _score_each(self, pod: Demand, rows: NodeRows) -> Scores:
+        tables = self._tables_for(rows)
+        cards, cpu = np.maximum(rows.cards, 0), rows.free(CPU)
+        before = tables.level(cpu, rows)
+        after = tables.level(cpu - pod.amount(CPU), rows)
+        # Fragmented is what is free and not usable: what the pod takes is free no more, whoever could have used it.
+        offset = pod.card_milli * self._weight - tables.usable(before, cards)
+        if pod.cards != 1:
+            values = self._bounds.searchsorted(tables.usable(after, _without(cards, pod)) + offset, side="right")
+            return Scores((values - 1) * self._factor)
+        usable = tables.usable_by_card(after, cards, pod.milli)
+        by_card = self._bounds.searchsorted(usable + offset[:, None], side="right")
+        card = by_card.argmax(axis=1)  # the first of the best: cards of equal whole scores are equal
+        return Scores((by_card.max(axis=1) - 1) * self._factor, card)
+
+    def _score_one(self, pod: Demand, rows: NodeRows, lists: _Lists) -> Scores:
+        """The same for a single row."""
+        cards = [max(0, card) for card in rows.cards[0].tolist()]
+        cpu, model = int(rows.free(CPU)[0]), int(rows.model[0])
+        after = lists.level(cpu - pod.amount(CPU), model)
+        offset = pod.card_milli * self._weight - lists.usable(lists.level(cpu, model), cards)
+        if pod.cards != 1:
+            value = bisect_right(self._bound_list, lists.usable(after, _taken(cards, pod)) + offset)
+            return Scores(np.array([(value - 1) * self._factor]))
+        gains = lists.usable_by_card(after, cards, pod.milli)
+        values = [bisect_right(self._bound_list, gain + offset) for gain in gains]
+        best = max(values)
+        return Scores(np.array([(best - 1) * self._factor]), np.array([values.index(best)]))
+
+    def _tables_for(self, rows: NodeRows) -> _Tables:
+        key = (rows.model_names, rows.card_width)
+        if key not in self._known:
+            self._known[key] = _Tables(self._typical, *key)
+        return self._known[key]
+
+
+def build(arguments: Arguments) -> Hooks:
     def adapt(seen: Mapping[Demand, int]) -> Hooks:
         return build(replace(arguments, typical=_learned(seen) or USUAL_MIX))
 
-    return Hooks(score=score, adapt=adapt if arguments.learns else None)
+    return Hooks(score=_Scorer(arguments).score, adapt=adapt if arguments.learns else None)
 
 
 def _without(cards: IntArray, pod: Demand) -> IntArray:
