@@ -244,16 +244,11 @@ class FanOut:
 class Watcher(asyncio.Protocol):
     """Counts the events of a watch and does nothing else with them, so that the server is what is measured."""
 
-    def __init__(self, request: bytes, wanted: int) -> None:
-        self._request = request
+    def __init__(self, wanted: int) -> None:
         self._wanted = wanted
         self._is_after_brace = False
         self.seen = 0
         self.has_all = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport), "one can write to it"
-        transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:
         # Every event ends with a brace and a new line, and nothing else does.
@@ -278,11 +273,14 @@ async def _fan_out(server: Running, events: int, watchers: int, per_second: int)
     loop = asyncio.get_running_loop()
     tls = ssl.create_default_context(cafile=server.ca_file)
     place = urlsplit(server.url)
+    assert place.hostname and place.port, "a server is somewhere"
     head = f"GET {CONFIGS}?watch=true HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.token}\r\n\r\n".encode()
     readers = [
-        await loop.create_connection(lambda: Watcher(head, events), place.hostname, place.port, ssl=tls)
+        await loop.create_connection(lambda: Watcher(events), place.hostname, place.port, ssl=tls)
         for _ in range(watchers)
     ]
+    for transport, _ in readers:
+        transport.write(head)
     async with connected(server, CLIENTS) as writers:
         await asyncio.sleep(0.5)
         cpu_s, start_s = server.cpu_s(), time.monotonic()

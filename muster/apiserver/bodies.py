@@ -83,8 +83,10 @@ def _check_kind(given: Object, served: Served) -> None:
 
 def _own_kind(request: Request, given: Object, level: str) -> Object:
     """An object of a dialect's own kind."""
-    from muster.dialects.kueue.validate import unknown_fields_of  # Only when one of these is written.
+    from muster.dialects.kueue.validate import problems_of, unknown_fields_of  # Only when one of these is written.
 
+    # What is wrong with it is for its rules to say; what is odd about it, only the one who sent it can be told.
+    request.warnings += [str(one) for one in problems_of(given)[1]]
     if level == "Ignore":
         return given
     unknown: tuple[InvalidObject, ...] = unknown_fields_of(given)

@@ -258,9 +258,11 @@ class FlavorSearch:
         requests: Mapping[str, int],
         used: Mapping[FlavorResource, int],
     ) -> tuple[Attempt, dict[str, Standing]]:
-        crowded = next((self.avoided[one] for m in members if (one := (m.pod_set.name, name)) in self.avoided), None)
-        if crowded is not None:
-            return Attempt(name, WORST, Code.WAITING_FOR_NODES, (crowded,)), {}
+        if self.avoided:
+            names = ((member.pod_set.name, name) for member in members)
+            crowded = next((self.avoided[one] for one in names if one in self.avoided), None)
+            if crowded is not None:
+                return Attempt(name, WORST, Code.WAITING_FOR_NODES, (crowded,)), {}
         refusal = self._refusal(name, members, requests)
         if refusal is not None:
             return Attempt(name, WORST, Code.NO_MATCHING_FLAVOR, (refusal,)), {}

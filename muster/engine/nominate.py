@@ -61,7 +61,9 @@ def nominate(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Entry:
     entry.held_back = _held_back(cycle, workload)
     # A slice asks only for what comes on top of its older one, so it says nothing about others of its kind.
     entry.is_personal = cycle.search.is_personal or entry.older_slice is not None
-    retry_at = min(cycle.search.spared_until, cycle.state.deadlines.paused_until(workload.key, cycle.state.now) or inf)
+    retry_at = cycle.search.spared_until
+    if cycle.settings.needs_slots:
+        retry_at = min(retry_at, cycle.state.deadlines.paused_until(workload.key, cycle.state.now) or inf)
     entry.retry_at = retry_at if retry_at < inf else None
     return entry
 
@@ -76,6 +78,8 @@ def _refusal(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Reason | Non
     repeated = cycle.state.repeated_preemptor(workload)
     if repeated is not None and cycle.state.holders.get(repeated[0]) is None:
         return because(Code.HELD_BACK, contender=repeated[0], count=repeated[1])
+    if not workload.faults and not cycle.settings.needs_slots:
+        return None
     problems = [*(fault.text for fault in workload.faults), *_too_few_pods(workload)]
     return because(Code.MISCONFIGURED, problem="; ".join(problems)) if problems else None
 
@@ -92,7 +96,7 @@ def _too_few_pods(workload: Workload) -> Iterator[str]:
 
 def _held_back(cycle: Cycle, workload: Workload) -> Reason | None:
     """Why a workload may start only at nobody's expense: nobody left for it, or one that runs keeps preempting it."""
-    if cycle.state.deadlines.paused_until(workload.key, cycle.state.now) is not None:
+    if cycle.settings.needs_slots and cycle.state.deadlines.paused_until(workload.key, cycle.state.now) is not None:
         seconds = round(cycle.settings.gang_deadline_s)
         return because(Code.GAVE_UP_WAITING, seconds=seconds, victims="those who were told to")
     repeated = cycle.state.repeated_preemptor(workload)

@@ -34,6 +34,10 @@ class Repeats:
     def forget(self, victim: str) -> None:
         self._counts.pop(victim, None)
 
+    def is_known(self, victim: str) -> bool:
+        """Whether the workload was ever preempted."""
+        return victim in self._counts
+
     def is_spared_from(self, victim: Workload, preemptor: Workload) -> bool:
         """Whether the preemptor has taken the victim so often already that it may not take it again."""
         if not self._most or victim.key not in self._counts:

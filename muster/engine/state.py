@@ -319,6 +319,8 @@ class EngineState:
 
         Among those that wait, a fixed order decides who holds back whom, so that not all hold back each other.
         """
+        if not self.repeats.is_known(workload.key):
+            return None
         for identity, count in self.repeats.too_often_by(workload):
             key = identity[0]
             contender = self.workloads.get(key)

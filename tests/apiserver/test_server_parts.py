@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from muster.app.kinds import catalog
 from tests.apiserver.world import World, config, in_world, pod
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -340,3 +341,36 @@ def test_the_server_says_what_it_is():
         assert (await world.get("/apis/batch/v9")).status == 404
 
     in_world(story)
+
+
+# The dialects' own kinds ---------------------------------------------------------------------------------------------
+
+
+def test_a_dialect_s_kinds_are_served_in_both_versions():
+    async def story(world: World) -> None:
+        newer, older = (f"/apis/kueue.x-k8s.io/{version}/clusterqueues" for version in ("v1beta2", "v1beta1"))
+        given = {
+            "apiVersion": "kueue.x-k8s.io/v1beta1",
+            "kind": "ClusterQueue",
+            "metadata": {"name": "q"},
+            "spec": {"cohort": "all", "namespaceSelector": {}},
+        }
+        made = await world.request("POST", older, given)
+        assert (made.status, made.json["spec"]["cohort"]) == (201, "all")
+        seen = (await world.get(f"{newer}/q")).json
+        assert (seen["apiVersion"], seen["spec"]["cohortName"]) == ("kueue.x-k8s.io/v1beta2", "all")
+        blind = await world.request("PUT", f"{newer}/q", {**seen, "metadata": {"name": "q"}})
+        assert (blind.status, blind.json["details"]["causes"][0]["field"]) == (422, "metadata.resourceVersion")
+        merged = await world.request("PATCH", f"{older}/q", {"spec": {"cohort": "some"}}, headers=MERGE)
+        assert (merged.status, merged.json["spec"]["cohort"]) == (200, "some")
+        strategic = {"content-type": "application/strategic-merge-patch+json"}
+        assert (await world.request("PATCH", f"{newer}/q", {}, headers=strategic)).status == 415
+        unknown = {**given, "metadata": {"name": "r"}, "spec": {"nope": 1, "namespaceSelector": {}}}
+        strict = await world.request("POST", f"{older}?fieldValidation=Strict", unknown)
+        assert (strict.status, "spec.nope" in strict.json["message"]) == (400, True)
+        async with world.exchange("POST", older, {**given, "metadata": {"name": "s"}, "spec": {}}) as exchange:
+            await exchange.done
+            assert exchange.status == 201
+            assert "namespaceSelector" in exchange.warnings[0], "a queue that admits nobody is odd"
+
+    in_world(story, catalog=catalog())

@@ -75,10 +75,16 @@ class Everybody:
 class World:
     """A server and everything behind it."""
 
-    def __init__(self, *, limits: Limits | None = None, authenticator: Authenticator | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        limits: Limits | None = None,
+        authenticator: Authenticator | None = None,
+        catalog: Catalog | None = None,
+    ) -> None:
         self.clock = VirtualClock(START_S)
         self.store = MemoryStore(self.clock, limits)
-        self.catalog = Catalog(builtin(RULES))
+        self.catalog = catalog or Catalog(builtin(RULES))
         self.objects = Objects(self.catalog.rules, self.clock, identities=Identities(Random(0)))
         self.front = AsyncStore(self.store, pace_s=0)
         admission = Admission(self.store, Random(0))
