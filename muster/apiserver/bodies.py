@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster.apiserver import field_checks, protobuf
+from muster.apiserver import field_checks, patches, protobuf
 from muster.apiserver.answers import encode
 from muster.apiserver.requests import Request, read_object
 from muster.apiserver.served import Served
@@ -40,7 +40,7 @@ def checked_after_patch(request: Request, after: Object, served: Served) -> Obje
     kind = served.kind
     if not kind.type_name:
         return _own_kind(request, after, level)
-    read = field_checks.read_body(after, kind.type_name)
+    read = patches.read_patched(after, kind)
     odd = [f'unknown field "{path}"' for path in read.unknown] if level != "Ignore" else []
     if odd and level == "Strict":
         raise field_checks.strict_refusal(after, kind.type_name, odd)
