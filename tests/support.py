@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -23,6 +25,17 @@ def is_full_proof() -> bool:
 def proof_count(full: int) -> int:
     """How many of a proof's cases to run now. Cases are seeded by their number: a fraction is always the same one."""
     return full if is_full_proof() else max(min(full, FEWEST), full // FRACTION)
+
+
+def assert_sound(check: Callable[[Random], None], seeds: Iterable[int]) -> None:
+    """Run a check once for each seed; says of every failure how to see it again."""
+    problems = []
+    for seed in seeds:
+        try:
+            check(Random(seed))
+        except AssertionError as problem:
+            problems.append(f"seed {seed}: {problem}")
+    assert not problems, "\n".join(problems)
 
 
 def shared(path: str = "") -> Path:

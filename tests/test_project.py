@@ -80,7 +80,20 @@ def test_imports_keep_the_layers():
     ],
 )
 def test_contracts_catch_what_is_planted(tmp_path, module, text, complaint):
-    packages = ("", "cli", "app", "apiserver", "controllers", "store", "dialects", "jobs", "policies", "vendors", "engine", "model")
+    packages = (
+        "",
+        "cli",
+        "app",
+        "apiserver",
+        "controllers",
+        "store",
+        "dialects",
+        "jobs",
+        "policies",
+        "vendors",
+        "engine",
+        "model",
+    )
     files = {f"{name}/__init__.py": "" for name in packages}
     for name, content in (files | {"dialects/b.py": "", module: text}).items():
         path = tmp_path / "muster" / name.lstrip("/")

@@ -26,7 +26,7 @@ from muster.model.device import Device, PartitionProfile, Placement, Share
 from muster.model.fields import Fields
 from muster.vendors.nvidia import VENDOR
 from muster.vendors.nvidia.settings import NvidiaSettings, registered
-from tests.support import proof_count
+from tests.support import assert_sound, proof_count
 
 HISTORIES = 1000
 BLOCKS = 10
@@ -157,12 +157,7 @@ def check_history(chance: Random) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_no_card_is_oversold(block):
-    for number in range(proof_count(HISTORIES) // BLOCKS):
-        seed = number * BLOCKS + block
-        try:
-            check_history(Random(seed))
-        except AssertionError as problem:
-            raise AssertionError(f"check_history(Random({seed})): {problem}") from problem
+    assert_sound(check_history, range(block, proof_count(HISTORIES) // BLOCKS * BLOCKS, BLOCKS))
 
 
 # Texts ---------------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ from tests.properties.placement_strategies import (
     some_settings,
 )
 from tests.properties.strategies import chances, maybe
-from tests.support import is_full_proof
+from tests.support import assert_sound, is_full_proof
 
 BLOCKS = 20
 RUNS = 10_000
@@ -353,17 +353,7 @@ def test_placement_is_sound(chance):
     World(chance).run()
 
 
-def problem_of(number: int) -> str:
-    try:
-        World(Random(number)).run()
-    except AssertionError as problem:
-        return f"World(Random({number})).run(): {problem}"
-    return ""
-
-
 @pytest.mark.prove
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_placement_is_sound_in_many_worlds(block):
-    numbers = range(block, RUNS if is_full_proof() else RUNS_OFTEN, BLOCKS)
-    problems = [problem for number in numbers if (problem := problem_of(number))]
-    assert not problems, "\n".join(problems)
+    assert_sound(lambda chance: World(chance).run(), range(block, RUNS if is_full_proof() else RUNS_OFTEN, BLOCKS))

@@ -34,6 +34,25 @@ def reserved_path(value: str, path: str) -> Problems:
         yield invalid(path, value, "must not start with '..'")
 
 
+# Sources that pods and PersistentVolumes write alike.
+SAME_EVERYWHERE: dict[str, Check] = {
+    "cinder": fields("volumeID", {}),
+    "cephfs": fields("monitors", {}),
+    "rbd": fields("monitors image", {}),
+    "glusterfs": fields("endpoints path", {}),
+    "flexVolume": fields("driver", {}),
+    "azureFile": fields("secretName shareName", {}),
+    "azureDisk": fields("diskName diskURI", {}),
+    "vsphereVolume": fields("volumePath", {}),
+    "portworxVolume": fields("volumeID", {}),
+    "photonPersistentDisk": fields("pdID", {}),
+    "quobyte": fields("registry volume", {}),
+    "scaleIO": fields("gateway system volumeName", {}),
+    "fc": fields("", {}),
+    "flocker": fields("", {}),
+    "storageos": fields("", {}),
+}
+
 KEY_TO_PATH = fields("key path", {"path": reserved_path, "mode": FILE_MODE})
 _ENTRIES: dict[str, Check] = {"defaultMode": FILE_MODE, "items": each(KEY_TO_PATH)}
 
@@ -100,21 +119,7 @@ SOURCES: dict[str, Check] = {
     "awsElasticBlockStore": fields("volumeID", {"partition": between(0, 255)}),
     "gcePersistentDisk": fields("pdName", {"partition": between(0, 255)}),
     "gitRepo": fields("repository", {"directory": local_path}),
-    "cinder": fields("volumeID", {}),
-    "cephfs": fields("monitors", {}),
-    "rbd": fields("monitors image", {}),
-    "glusterfs": fields("endpoints path", {}),
-    "flexVolume": fields("driver", {}),
-    "azureFile": fields("secretName shareName", {}),
-    "azureDisk": fields("diskName diskURI", {}),
-    "vsphereVolume": fields("volumePath", {}),
-    "portworxVolume": fields("volumeID", {}),
-    "photonPersistentDisk": fields("pdID", {}),
-    "quobyte": fields("registry volume", {}),
-    "scaleIO": fields("gateway system volumeName", {}),
-    "fc": fields("", {}),
-    "flocker": fields("", {}),
-    "storageos": fields("", {}),
+    **SAME_EVERYWHERE,
     "image": fields("", {"pullPolicy": one_of("Always", "IfNotPresent", "Never")}),
 }
 

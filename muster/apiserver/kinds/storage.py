@@ -18,6 +18,7 @@ from muster.apiserver.kinds.checks import (
 )
 from muster.apiserver.kinds.pod_defaults import fill
 from muster.apiserver.kinds.pod_placing import node_selector
+from muster.apiserver.kinds.pod_volumes import SAME_EVERYWHERE
 from muster.apiserver.kinds.problems import Problems, forbidden, invalid, not_supported, required
 
 Object = dict[str, Any]
@@ -116,21 +117,7 @@ _SOURCES: dict[str, Any] = {
     "iscsi": fields("targetPortal iqn", {}),
     "awsElasticBlockStore": fields("volumeID", {}),
     "gcePersistentDisk": fields("pdName", {}),
-    "cinder": fields("volumeID", {}),
-    "cephfs": fields("monitors", {}),
-    "rbd": fields("monitors image", {}),
-    "glusterfs": fields("endpoints path", {}),
-    "flexVolume": fields("driver", {}),
-    "azureFile": fields("secretName shareName", {}),
-    "azureDisk": fields("diskName diskURI", {}),
-    "vsphereVolume": fields("volumePath", {}),
-    "portworxVolume": fields("volumeID", {}),
-    "photonPersistentDisk": fields("pdID", {}),
-    "quobyte": fields("registry volume", {}),
-    "scaleIO": fields("gateway system volumeName", {}),
-    "fc": fields("", {}),
-    "flocker": fields("", {}),
-    "storageos": fields("", {}),
+    **SAME_EVERYWHERE,
 }
 
 
