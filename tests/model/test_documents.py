@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
-import time
 
 import pytest
 from hypothesis import given
@@ -14,9 +12,7 @@ from hypothesis import strategies as st
 from muster.model import documents
 from muster.model.documents import MOST_BYTES, Document, parse_documents, parse_value
 from muster.model.errors import InvalidObject
-
-REPEATS = 4
-SLOWER = 5 if sys.gettrace() else 1  # while coverage is measured
+from tests.stopwatch import is_done_within
 
 
 @pytest.fixture(params=["libyaml", "pure"], autouse=True)
@@ -322,13 +318,11 @@ def test_the_pure_parser_gets_less_text(parser):
 def is_read_within(limit_s: float, text: str) -> bool:
     """Whether one of a few readings, refused or not, takes no more CPU time than that."""
 
-    def seconds() -> float:
-        start = time.process_time()
+    def read() -> None:
         with contextlib.suppress(InvalidObject):
             parse_documents(text, "x.yaml")
-        return time.process_time() - start
 
-    return any(seconds() < limit_s * SLOWER for _ in range(REPEATS))
+    return is_done_within(limit_s, read)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import functools
 from typing import Any
 
 import pytest
@@ -35,6 +35,7 @@ from muster.model.labels import (
     selects,
     tolerates,
 )
+from tests.stopwatch import is_done_within
 
 
 def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
@@ -388,14 +389,13 @@ def test_the_rules_of_names_contain_each_other(text: str) -> None:
 @pytest.mark.parametrize("kind", RULES)
 @pytest.mark.parametrize("text", ["a" * 10_000_000, "a." * 5_000_000, "a/" * 5_000_000, "-" * 10_000_000])
 def test_long_names_are_refused_at_once(kind: str, text: str) -> None:
-    started = time.process_time()
     assert "longer" in RULES[kind](text)
-    assert time.process_time() - started < 0.1
+    assert is_done_within(0.1, lambda: RULES[kind](text))
 
 
 def test_huge_labels_cost_little_to_compare() -> None:
     terms = required(term(expression("size", "Gt", "4")))
-    started = time.process_time()
-    assert not matches(terms, {"size": "9" * 1_000_000})
-    assert matches(terms, {"size": "0" * 1_000_000 + "5"})
-    assert time.process_time() - started < 0.5
+    for size, is_greater in (("9" * 1_000_000, False), ("0" * 1_000_000 + "5", True)):
+        labels = {"size": size}
+        assert matches(terms, labels) is is_greater
+        assert is_done_within(0.25, functools.partial(matches, terms, labels))
