@@ -50,9 +50,9 @@ class FlavorFit:
         refusal: Code | None = None
         reasons: list[Reason] = []
         standings: dict[str, Standing] = {}
-        for resource in sorted(requests):
+        for resource, amount in requests.items():
             key = (flavor, resource)
-            asked = requests[resource] - (self._held_by_older(resource) if self.older_slice else 0)
+            asked = amount - (self._held_by_older(resource) if self.older_slice else 0)
             why: Code | None = Code.NO_MATCHING_FLAVOR
             if self.older_slice and self._is_other_flavor(flavor, resource):
                 standing = Standing(Mode.NO_FIT, 0)

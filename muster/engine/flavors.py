@@ -21,7 +21,9 @@ from muster.engine.assignment import (
     is_preferred,
 )
 from muster.engine.flavor_fit import FlavorFit, Oracle, mismatch
+from muster.engine.flavor_kinds import Found, Kind, Member, Party, Scan, SearchCache, Share, keep
 from muster.engine.placing import Placing
+from muster.engine.quota import free_height
 from muster.engine.tree import QuotaNode
 from muster.model.flavor import ANY_FLAVOR, Flavor
 from muster.model.plan import ScanProgress
@@ -30,43 +32,6 @@ from muster.model.reason import Code, Reason, because
 from muster.model.resources import PODS, FlavorResource, sum_amounts
 from muster.model.settings import Settings
 from muster.model.workload import PodSet, PodSetAdmission, Workload
-
-CACHED_KINDS_MOST = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """A pod set in the search: its place in the workload, how many pods, what they ask for together."""
-
-    index: int
-    pod_set: PodSet
-    count: int
-    requests: Mapping[str, int]
-
-
-class SearchCache:
-    """What a search knows of a kind of workload in a queue whatever is used; emptied when queues or flavors change."""
-
-    def __init__(self) -> None:
-        self.groups: dict[tuple[str, str], list[list[_Member]]] = {}
-        # By queue, kind, pod set, flavor and the resource that names the group.
-        self.refusals: dict[tuple[str, str, int, str, str], Reason | None] = {}
-
-    def make_room(self) -> None:
-        """Forget everything when there is too much of it: kinds come and go, and nobody says when one is gone."""
-        if len(self.groups) >= CACHED_KINDS_MOST:
-            self.groups.clear()
-            self.refusals.clear()
-
-
-@dataclass(slots=True)
-class _Found:
-    """What the search of one resource group, or of several, came to."""
-
-    choices: dict[str, FlavorChoice] = field(default_factory=dict)
-    attempts: list[Attempt] = field(default_factory=list)
-    reasons: list[Reason] = field(default_factory=list)
-    refusal: Code | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,21 +55,21 @@ class FlavorSearch:
         """The best flavors for the workload, or for a smaller one with these counts."""
         if self.queue.queue.is_unlimited:
             return self._uncounted(counts)
-        chosen: list[PodSetChoice] = []
+        kind = self._kind(counts)
+        shares: list[Share] = []
         usage: dict[FlavorResource, int] = {}
-        for members in self._grouped(counts):
-            found = self._assign_group(members, usage)
-            for member in members:
-                pod_set = _choice_of(member, self._own_choices(member, found), found)
-                chosen.append(pod_set)
-                for resource, choice in pod_set.flavors.items():
-                    key = (choice.flavor, resource)
-                    more = pod_set.requests.get(resource, 0) - self._taken_over(pod_set, resource)
-                    usage[key] = usage.get(key, 0) + more
-            if found.refusal is not None:
+        for party in kind.parties:
+            share = self._share(party, usage)
+            shares.append(share)
+            for key, amount in share.usage.items():
+                usage[key] = usage.get(key, 0) + amount
+            if share.is_refused:
                 break
-        levels = [choice.level for pod_set in chosen for choice in pod_set.flavors.values()]
-        assignment = Assignment(pod_sets=tuple(chosen), usage=usage, level=max(levels, default=0))
+        assignment = kind.assignments.get(tuple(shares))
+        if assignment is None:
+            assignment = _assignment(shares, usage)
+            if all(share.is_kept for share in shares):
+                keep(kind.assignments, tuple(shares), assignment)
         return self.placing.placed(assignment) if self.placing is not None else assignment
 
     def _uncounted(self, counts: Sequence[int] | None) -> Assignment:
@@ -124,7 +89,88 @@ class FlavorSearch:
         assignment = Assignment(pod_sets=chosen, usage={}, level=0)
         return self.placing.placed(assignment) if self.placing is not None else assignment
 
-    def _own_choices(self, member: _Member, found: _Found) -> dict[str, FlavorChoice]:
+    def _kind(self, counts: Sequence[int] | None) -> Kind:
+        """What is known of workloads like this one in this queue, or of a smaller one for once."""
+        if counts is not None or not self.workload.kind_key:
+            return self._new_kind(counts)
+        name = (self.queue.name, self.workload.kind_key)
+        known = self.cache.kinds.get(name)
+        if known is None:
+            self.cache.make_room()
+            known = self.cache.kinds[name] = self._new_kind(None)
+        return known
+
+    def _new_kind(self, counts: Sequence[int] | None) -> Kind:
+        """Pod sets with their counts; those of one named group are placed together and share their flavors."""
+        groups: dict[str, list[Member]] = {}
+        for index, pod_set in enumerate(self.workload.pod_sets):
+            count = counts[index] if counts is not None else self._count_of(pod_set)
+            name = pod_set.topology.group if pod_set.topology is not None else ""
+            label = f"group {name}" if name else f"alone {index}"
+            groups.setdefault(label, []).append(Member(index, pod_set, count, self._requests(pod_set, count)))
+        return Kind([self._new_party(members) for members in groups.values()])
+
+    def _count_of(self, pod_set: PodSet) -> int:
+        return pod_set.count_left if self.settings.releases_finished_pods else pod_set.count
+
+    def _requests(self, pod_set: PodSet, count: int) -> dict[str, int]:
+        requests = {resource: amount * count for resource, amount in pod_set.requests.items()}
+        if self.queue.queue.group_of(PODS) is not None:
+            requests[PODS] = count
+        return requests
+
+    def _new_party(self, members: list[Member]) -> Party:
+        """The resource groups that pod sets need, in the order of the first resource of each."""
+        requests = sum_amounts(member.requests for member in members)
+        scans: list[Scan] = []
+        looked_at: set[str] = set()
+        uncovered: list[str] = []
+        for resource in sorted(requests):
+            if resource in looked_at:
+                continue
+            group = self.queue.queue.group_of(resource)
+            if group is not None:
+                looked_at.update(group.resources)
+                covered = {name: requests[name] for name in sorted(group.resources) if name in requests}
+                scans.append(self._new_scan(group, covered, members))
+            elif requests[resource] and not self.settings.ignores_undeclared:
+                uncovered.append(resource)
+        names, title = ", ".join(uncovered), self.queue.queue.title
+        reason = because(Code.RESOURCE_NOT_COVERED, queue=title, resource=names) if uncovered else None
+        return Party(members, scans, reason)
+
+    def _new_scan(self, group: ResourceGroup, requests: Mapping[str, int], members: list[Member]) -> Scan:
+        refusals = tuple(self._refusal(name, members, requests) for name in group.flavors)
+        suited: list[int] = []
+        for index in range(len(refusals) - 1, -1, -1):
+            suited.append(index if refusals[index] is None else suited[-1] if suited else -1)
+        return Scan(group, requests, refusals, tuple(reversed(suited)))
+
+    def _share(self, party: Party, used: Mapping[FlavorResource, int]) -> Share:
+        """Flavors for all resources of pod sets that belong together."""
+        found = tuple([self._scan(party, scan, used) for scan in party.scans])
+        share = party.shares.get(found)
+        if share is None:
+            share = self._new_share(party, found)
+            if share.is_kept:
+                keep(party.shares, found, share)
+        return share
+
+    def _new_share(self, party: Party, found: tuple[Found, ...]) -> Share:
+        if party.uncovered is not None:
+            total = Found(reasons=[party.uncovered], refusal=Code.NO_MATCHING_FLAVOR)
+        else:
+            total = _merged(found)
+        usage: dict[FlavorResource, int] = {}
+        chosen = [_choice_of(member, self._own_choices(member, total), total) for member in party.members]
+        for pod_set in chosen:
+            for resource, choice in pod_set.flavors.items():
+                key = (choice.flavor, resource)
+                more = pod_set.requests.get(resource, 0) - self._taken_over(pod_set, resource)
+                usage[key] = usage.get(key, 0) + more
+        return Share(tuple(chosen), usage, total.refusal is not None, all(one.is_kept for one in found))
+
+    def _own_choices(self, member: Member, found: Found) -> dict[str, FlavorChoice]:
         """The flavors of a pod set's own requests; a leader that requests nothing goes where its group goes."""
         own = {resource: choice for resource, choice in found.choices.items() if resource in member.requests}
         topology = member.pod_set.topology
@@ -141,75 +187,48 @@ class FlavorSearch:
         older = self.older_slice.get(pod_set.name)
         return older.usage.get(resource, 0) if older is not None else 0
 
-    def _grouped(self, counts: Sequence[int] | None) -> list[list[_Member]]:
-        """Pod sets with their counts; those of one named group are placed together and share their flavors."""
-        kind = (self.queue.name, self.workload.kind_key)
-        known = self.cache.groups.get(kind) if counts is None else None
-        if known is None:
-            known = self._make_groups(counts)
-            if counts is None and self.workload.kind_key:
-                self.cache.make_room()
-                self.cache.groups[kind] = known
-        return known
+    def _scan(self, party: Party, scan: Scan, used: Mapping[FlavorResource, int]) -> Found:
+        """The best flavor of a group. Where the first one that suits has room as it is, the answer is known already."""
+        start = self._start(party.members[0].index, scan)
+        levels = self._levels(scan, start, used)
+        if levels is None:
+            return self._walk(party, scan, start, used)
+        found = scan.found.get((start, *levels))
+        if found is None:
+            found = self._walk(party, scan, start, used)
+            if found.stopped_at == scan.suited[start]:  # else flavors that have room or not for now had a say
+                found.is_kept = True
+                keep(scan.found, (start, *levels), found)
+        return found
 
-    def _make_groups(self, counts: Sequence[int] | None) -> list[list[_Member]]:
-        groups: dict[str, list[_Member]] = {}
-        for index, pod_set in enumerate(self.workload.pod_sets):
-            count = counts[index] if counts is not None else self._count_of(pod_set)
-            name = pod_set.topology.group if pod_set.topology is not None else ""
-            label = f"group {name}" if name else f"alone {index}"
-            groups.setdefault(label, []).append(_Member(index, pod_set, count, self._requests(pod_set, count)))
-        return list(groups.values())
+    def _levels(self, scan: Scan, start: int, used: Mapping[FlavorResource, int]) -> list[int] | None:
+        """How far up each resource borrows in the first flavor that suits; `None` where it has not room for all."""
+        if self.only is not None or self.older_slice or self.avoided or start >= len(scan.suited):
+            return None
+        index = scan.suited[start]
+        if index < 0:
+            return None
+        flavor = scan.group.flavors[index]
+        levels: list[int] = []
+        for resource, amount in scan.requests.items():
+            key = (flavor, resource)
+            level = free_height(self.queue, key, amount + used.get(key, 0))
+            if level is None:
+                return None
+            levels.append(level)
+        return levels
 
-    def _count_of(self, pod_set: PodSet) -> int:
-        return pod_set.count_left if self.settings.releases_finished_pods else pod_set.count
-
-    def _requests(self, pod_set: PodSet, count: int) -> dict[str, int]:
-        requests = {resource: amount * count for resource, amount in pod_set.requests.items()}
-        if self.queue.queue.group_of(PODS) is not None:
-            requests[PODS] = count
-        return requests
-
-    def _assign_group(self, members: list[_Member], used: Mapping[FlavorResource, int]) -> _Found:
-        """Flavors for all resources of pod sets that belong together."""
-        requests = members[0].requests if len(members) == 1 else sum_amounts(member.requests for member in members)
-        results: list[_Found] = []
-        looked_at: set[str] = set()
-        uncovered: list[str] = []
-        for resource in sorted(requests):
-            if resource in looked_at:
-                continue
-            group = self.queue.queue.group_of(resource)
-            if group is not None:
-                looked_at.update(group.resources)
-                covered = {name: requests[name] for name in group.resources if name in requests}
-                results.append(self._scan(members, group, covered, used))
-            elif requests[resource] and not self.settings.ignores_undeclared:
-                uncovered.append(resource)
-        if uncovered:
-            names = ", ".join(uncovered)
-            reason = because(Code.RESOURCE_NOT_COVERED, queue=self.queue.queue.title, resource=names)
-            return _Found(reasons=[reason], refusal=Code.NO_MATCHING_FLAVOR)
-        return _merged(results)
-
-    def _scan(
-        self,
-        members: list[_Member],
-        group: ResourceGroup,
-        requests: Mapping[str, int],
-        used: Mapping[FlavorResource, int],
-    ) -> _Found:
+    def _walk(self, party: Party, scan: Scan, start: int, used: Mapping[FlavorResource, int]) -> Found:
         """Walk the flavors of a group from where the last search stopped; keep the best."""
         rules = self.queue.queue.flavor_rules
-        found = _Found()
+        flavors = scan.group.flavors
+        found = Found()
         best, best_flavor, best_standings = WORST, "", dict[str, Standing]()
-        index = last = self._start(members[0].index, min(requests))
-        while index < len(group.flavors):
-            last = index
-            attempt, standings = self._attempt(group.flavors[index], members, requests, used)
+        for index in range(start, len(flavors)):
+            found.stopped_at = index
+            attempt, standings = self._attempt(party, scan, index, used)
             found.attempts.append(attempt)
             found.reasons.extend(attempt.reasons)
-            index += 1
             is_last = self._is_done(attempt.standing, rules)
             if is_last or self._is_better(attempt.standing, best, rules):
                 best, best_flavor, best_standings = attempt.standing, attempt.flavor, standings
@@ -220,26 +239,26 @@ class FlavorSearch:
             return found
         if best.mode is Mode.FIT:
             found.reasons = []
-        if last + 1 < len(group.flavors):
-            found.attempts.extend(self._unsuited(group.flavors[last + 1 :], members, requests))
-        tried = -1 if last == len(group.flavors) - 1 or not self.settings.searches_flavors else last
+        found.attempts.extend(self._unsuited(party, scan, found.stopped_at + 1))
+        is_through = found.stopped_at == len(flavors) - 1 or not self.settings.searches_flavors
+        tried = -1 if is_through else found.stopped_at
         found.choices = {
             resource: FlavorChoice(best_flavor, standing.mode, standing.level, tried)
             for resource, standing in best_standings.items()
         }
         return found
 
-    def _unsuited(self, names: Sequence[str], members: list[_Member], requests: Mapping[str, int]) -> Iterator[Attempt]:
+    def _unsuited(self, party: Party, scan: Scan, start: int) -> Iterator[Attempt]:
         """Flavors behind the one found that are out of the question anyway: a reader of the verdict wants to know."""
-        for name in names:
-            refusal = self._refusal(name, members, requests)
+        for index in range(start, len(scan.group.flavors)):
+            refusal = self._barred(party, scan, index)
             if refusal is not None:
-                yield Attempt(name, WORST, Code.NO_MATCHING_FLAVOR, (refusal,))
+                yield Attempt(scan.group.flavors[index], WORST, Code.NO_MATCHING_FLAVOR, (refusal,))
 
-    def _start(self, index: int, resource: str) -> int:
-        if self.progress is None or not self.settings.searches_flavors or index >= len(self.progress.tried):
+    def _start(self, pod_set: int, scan: Scan) -> int:
+        if self.progress is None or not self.settings.searches_flavors or pod_set >= len(self.progress.tried):
             return 0
-        return self.progress.tried[index].get(resource, -1) + 1
+        return self.progress.tried[pod_set].get(next(iter(scan.requests)), -1) + 1
 
     def _is_better(self, standing: Standing, best: Standing, rules: FlavorRules) -> bool:
         if self.settings.searches_flavors:
@@ -252,30 +271,32 @@ class FlavorSearch:
         return standing.mode is Mode.FIT
 
     def _attempt(
-        self,
-        name: str,
-        members: list[_Member],
-        requests: Mapping[str, int],
-        used: Mapping[FlavorResource, int],
+        self, party: Party, scan: Scan, index: int, used: Mapping[FlavorResource, int]
     ) -> tuple[Attempt, dict[str, Standing]]:
+        name, members = scan.group.flavors[index], party.members
         if self.avoided:
             names = ((member.pod_set.name, name) for member in members)
             crowded = next((self.avoided[one] for one in names if one in self.avoided), None)
             if crowded is not None:
                 return Attempt(name, WORST, Code.WAITING_FOR_NODES, (crowded,)), {}
-        refusal = self._refusal(name, members, requests)
+        refusal = self._barred(party, scan, index)
         if refusal is not None:
             return Attempt(name, WORST, Code.NO_MATCHING_FLAVOR, (refusal,)), {}
         older: tuple[PodSetAdmission, ...] = ()
         if self.older_slice:
             older = tuple(self.older_slice[m.pod_set.name] for m in members if m.pod_set.name in self.older_slice)
         fit = FlavorFit(queue=self.queue, settings=self.settings, oracle=self.oracle, older_slice=older)
-        return fit.attempt(name, requests, used)
+        return fit.attempt(name, scan.requests, used)
 
-    def _refusal(self, name: str, members: list[_Member], requests: Mapping[str, int]) -> Reason | None:
-        """Why the flavor is out of the question, whatever quota it has."""
-        if self.only is not None and not self._is_repeatable(name, members, requests):
+    def _barred(self, party: Party, scan: Scan, index: int) -> Reason | None:
+        """Why this search does not look at a flavor's quota."""
+        name = scan.group.flavors[index]
+        if self.only is not None and not self._is_repeatable(name, party.members, scan.requests):
             return because(Code.FLAVOR_NOT_ALLOWED, flavor=name)
+        return scan.refusals[index]
+
+    def _refusal(self, name: str, members: list[Member], requests: Mapping[str, int]) -> Reason | None:
+        """Why the flavor is out of the question, whatever quota it has."""
         for member in members:
             # A member that asks for nothing of this group does not mind which flavor pays for the others.
             if len(members) > 1 and member.requests.keys().isdisjoint(requests):
@@ -285,7 +306,7 @@ class FlavorSearch:
                 return refusal
         return None
 
-    def _member_refusal(self, name: str, member: _Member, requests: Mapping[str, int]) -> Reason | None:
+    def _member_refusal(self, name: str, member: Member, requests: Mapping[str, int]) -> Reason | None:
         kind = (self.queue.name, self.workload.kind_key, member.index, name, min(requests))
         if kind in self.cache.refusals:
             return self.cache.refusals[kind]
@@ -301,7 +322,7 @@ class FlavorSearch:
             self.cache.refusals[kind] = refusal
         return refusal
 
-    def _topology_mismatch(self, flavor: Flavor, member: _Member, requests: Mapping[str, int]) -> Reason | None:
+    def _topology_mismatch(self, flavor: Flavor, member: Member, requests: Mapping[str, int]) -> Reason | None:
         """Pods that ask for a topology need a flavor that has it; a flavor with one takes only pods that ask.
 
         A flavor that pays only for what quota counts beside the pods' own requests needs no topology.
@@ -323,7 +344,7 @@ class FlavorSearch:
         names = [name for group in self.queue.queue.groups for name in group.flavors]
         return all(name in self.flavors and self.flavors[name].topology for name in names)
 
-    def _is_repeatable(self, name: str, members: list[_Member], requests: Mapping[str, int]) -> bool:
+    def _is_repeatable(self, name: str, members: list[Member], requests: Mapping[str, int]) -> bool:
         """A repeated search may only use the flavors that the first one found."""
         if self.only is None:
             return True
@@ -331,12 +352,12 @@ class FlavorSearch:
         return all(flavors.get(resource, name) == name for flavors in before for resource in requests)
 
 
-def _merged(results: list[_Found]) -> _Found:
+def _merged(results: Sequence[Found]) -> Found:
     """All groups together; when some are refused only they are told of, and the hardest refusal counts."""
     if len(results) == 1:
         return results[0]
     refused = [found for found in results if found.refusal is not None]
-    total = _Found()
+    total = Found()
     for found in refused or results:
         total.attempts += found.attempts
         total.reasons += found.reasons
@@ -346,7 +367,13 @@ def _merged(results: list[_Found]) -> _Found:
     return total
 
 
-def _choice_of(member: _Member, flavors: Mapping[str, FlavorChoice], found: _Found) -> PodSetChoice:
+def _assignment(shares: Sequence[Share], usage: Mapping[FlavorResource, int]) -> Assignment:
+    pod_sets = tuple(pod_set for share in shares for pod_set in share.pod_sets)
+    levels = [choice.level for pod_set in pod_sets for choice in pod_set.flavors.values()]
+    return Assignment(pod_sets=pod_sets, usage=usage, level=max(levels, default=0))
+
+
+def _choice_of(member: Member, flavors: Mapping[str, FlavorChoice], found: Found) -> PodSetChoice:
     return PodSetChoice(
         name=member.pod_set.name,
         count=member.count,

@@ -81,26 +81,28 @@ class Ledger:
 
     def charge(self, queue: QuotaNode, amounts: Amounts) -> None:
         """Use quota of a queue; what its reserve does not cover is used of its parent too."""
-        for key, amount in amounts.items():
-            node: QuotaNode | None = queue
-            left = amount
-            while node is not None and left > 0:
+        for key, left in amounts.items():
+            for node in queue.path:
+                if left <= 0:
+                    break
                 used = node.usage.get(key, 0)
-                self._write(node, key, before=used, after=used + left)
-                left -= max(0, node.cells[key].reserved - used)
-                node = node.parent
+                self._record.append((node, key, used))
+                _set_usage(node, key, used + left)
+                reserved = node.cells[key].reserved
+                if used < reserved:
+                    left -= reserved - used
 
     def release(self, queue: QuotaNode, amounts: Amounts) -> None:
         """Give quota back; the parent gets back what it had given."""
-        for key, amount in amounts.items():
-            node: QuotaNode | None = queue
-            left = amount
-            while node is not None and left > 0:
+        for key, left in amounts.items():
+            for node in queue.path:
+                if left <= 0:
+                    break
                 used = node.usage.get(key, 0)
                 assert left <= used, f"{node.name} gives back {left} of {key} and uses only {used}"
-                self._write(node, key, before=used, after=used - left)
+                self._record.append((node, key, used))
+                _set_usage(node, key, used - left)
                 left = min(left, used - node.cells[key].reserved)
-                node = node.parent
 
     def charge_places(self, uses: Iterable[Use]) -> None:
         """Hold places of nodes."""
@@ -149,7 +151,3 @@ class Ledger:
             self._gone[workload] = None
         else:
             self._gone.pop(workload, None)
-
-    def _write(self, node: QuotaNode, key: FlavorResource, *, before: int, after: int) -> None:
-        self._record.append((node, key, before))
-        _set_usage(node, key, after)

@@ -60,9 +60,29 @@ def is_borrowing(node: QuotaNode) -> bool:
 def fits(queue: QuotaNode, amounts: Amounts) -> bool:
     """Whether the queue may use all of these at once."""
     for key, amount in amounts.items():
-        if amount > free_for(queue, key):
+        if free_height(queue, key, amount) is None:
             return False
     return True
+
+
+def free_height(queue: QuotaNode, key: FlavorResource, amount: int) -> int | None:
+    """How far up a request borrows that the queue may use as it is; `None` where there is too little free.
+
+    The answers of `free_for` and `lowest_fitting_height` on one way up: most requests ask for nothing else.
+    """
+    height: int | None = None
+    left = amount
+    for node in queue.path:
+        cell = node.cells[key]
+        used = node.usage.get(key, 0)
+        is_top = node.parent is None
+        if height is None and (is_top or used + left <= cell.subtree):
+            height = node.height if node is not queue else 0
+        if used + left > (cell.subtree if is_top else cell.limit) and amount > 0:
+            return None
+        if used < cell.reserved:
+            left -= cell.reserved - used
+    return height
 
 
 def lowest_fitting_height(queue: QuotaNode, key: FlavorResource, amount: int) -> tuple[int, bool]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from muster.engine.deadlines import GangDeadlines
-from muster.engine.flavors import SearchCache
+from muster.engine.flavor_kinds import SearchCache
 from muster.engine.holders import Holder, Holders, holder_of
 from muster.engine.ledger import Ledger
 from muster.engine.lines import WAITS_FOR_VICTIMS, Line

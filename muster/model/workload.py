@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from enum import Enum
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from muster.model.pod_rules import ANYWHERE, PodRules
 from muster.model.podspec import PodShape
@@ -148,13 +148,12 @@ class Workload:
         return Phase.ADMITTED if self.is_admitted else Phase.RESERVED
 
     def changed(self, **changes: object) -> Workload:
-        """The same workload with some values changed, for the engine's hot path: a third of the time of `replace`."""
-        copy = object.__new__(Workload)
-        for set_value, value in zip(_SETTERS.values(), _VALUES(self), strict=True):
-            set_value(copy, value)
+        """The same workload with some values changed, for the engine's hot path: a sixth of the time of `replace`."""
+        draft = _Draft(*_VALUES(self))
         for name, value in changes.items():
-            _SETTERS[name](copy, value)
-        return copy
+            setattr(draft, name, value)
+        draft.__class__ = Workload
+        return draft  # type: ignore[no-any-return]
 
     @property
     def needs_place(self) -> bool:
@@ -187,7 +186,7 @@ class Workload:
         return any(pod_set.count_least < pod_set.count for pod_set in self.pod_sets)
 
 
-# How to fill a new workload slot by slot. A frozen dataclass checks and sets every field by name, which takes longer
-# than everything else that is done when a workload is admitted.
-_SETTERS = {name: Workload.__dict__[name].__set__ for name in Workload.__slots__}
+# A frozen dataclass checks and sets every field by name, which takes longer than everything else that is done when a
+# workload is admitted. A draft has the same slots and is not frozen; when it is filled it becomes a workload.
+_Draft: Any = make_dataclass("_Draft", Workload.__slots__, slots=True)
 _VALUES = attrgetter(*Workload.__slots__)

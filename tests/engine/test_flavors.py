@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from muster.engine import flavors as flavors_module
+from muster.engine import flavor_kinds
 from muster.engine.assignment import Mode, Outcome, Standing
-from muster.engine.flavors import FlavorSearch, SearchCache
+from muster.engine.flavor_kinds import SearchCache
+from muster.engine.flavors import FlavorSearch
 from muster.model.flavor import Flavor
 from muster.model.labels import NodeTerm, Operator, Requirement, Taint, Toleration
 from muster.model.plan import ScanProgress
@@ -357,7 +358,7 @@ def test_flavors_behind_the_one_found_are_told_of_when_they_do_not_suit():
 
 
 def test_what_is_known_of_a_kind_is_found_again_and_forgotten_when_there_is_too_much(monkeypatch):
-    monkeypatch.setattr(flavors_module, "CACHED_KINDS_MOST", 2)
+    monkeypatch.setattr(flavor_kinds, "KINDS_MOST", 2)
     state, cache = state_of(team(4, 4), TAINTED), SearchCache()
     for round_ in range(2):
         for gpus in (1, 2, 3, 4):
@@ -365,7 +366,7 @@ def test_what_is_known_of_a_kind_is_found_again_and_forgotten_when_there_is_too_
             found = assign(state, one, cache=cache)
             assert (flavors(found), codes(found)) == ([{GPU: "blue"}], [Code.TAINT_NOT_TOLERATED])
             assert found.usage == {("blue", GPU): gpus}, round_
-            assert len(cache.groups) <= 2
+            assert len(cache.kinds) <= 2
 
 
 # Slices ----------------------------------------------------------------------------------------------------------
