@@ -118,15 +118,24 @@ class PodSetChoice:
             self.outcome = min(outcome_of(choice.mode) for choice in self.flavors.values())
 
 
+class Grant(NamedTuple):
+    """What a workload is given that fits, and why."""
+
+    admission: Admission
+    reason: Reason
+    considered: tuple[Reason, ...]  # flavors passed over on the way
+
+
 @dataclass(slots=True, kw_only=True)
 class Assignment:
-    """The flavors that a workload got, or how far the search came."""
+    """The flavors that a workload got, or how far the search came. Many workloads of a kind may have the same one."""
 
     pod_sets: tuple[PodSetChoice, ...]
     usage: Mapping[FlavorResource, int]
     level: int  # how far up it borrows, over all resources
     is_deferred: bool = False
     outcome: Outcome = field(init=False)
+    grant: Grant | None = field(default=None, init=False, repr=False, compare=False)  # once somebody was given it
 
     def __post_init__(self) -> None:
         found = min((pod_set.outcome for pod_set in self.pod_sets), default=Outcome.NO_FIT)

@@ -54,6 +54,8 @@ class Cycle:
         self.skipped_preemptions: dict[str, int] = {}
         self.recomputed: dict[tuple[str, str], int] = {}
         self.waiting_for_pods: tuple[str, ...] | None = None
+        # By resource in a flavor: how much of it one head was asked for in its search, and who would have to leave.
+        self.asked: dict[FlavorResource, tuple[int, list[Victim]]] = {}
         self._need: tuple[Assignment, Need] | None = None  # the last one asked for
 
     @property
@@ -81,6 +83,11 @@ class Cycle:
     def victims_for(self, workload: Workload, queue: QuotaNode, assignment: Assignment) -> list[Victim]:
         """Who has to leave for an assignment, for its quota and for its places."""
         placing = self.placing_for(workload, queue)
+        if placing is None and len(assignment.usage) == 1:
+            key, amount = next(iter(assignment.usage.items()))
+            asked, victims = self.asked.get(key, (None, []))
+            if asked == amount:
+                return victims  # the search of the flavor has asked the same
         # Where a topology decides, the domains are sought anew for every set of victims, and the nodes in them.
         if placing is not None and self.state.places.slots is not None and not placing.asks(assignment):
             return self._victims_for_slots(placing, assignment)
@@ -128,6 +135,7 @@ class Cycle:
         """Whether somebody could leave for one resource, and how far up the queue would then borrow."""
         preemptor = Preemptor(workload=workload, queue=queue, requests={key: amount}, contested=frozenset((key,)))
         victims = self._find_victims(preemptor)
+        self.asked[key] = (amount, victims)
         if not victims:
             return Standing(Mode.NO_CANDIDATES, lowest_fitting_height(queue, key, amount)[0])
         mark = self.ledger.checkpoint()

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from muster.engine.slots import NodeSlots
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Holder:
-    """A workload with quota, what it uses, and the queue that pays."""
+    """A workload with quota, what it uses, and the queue that pays. Nobody changes one (to freeze it takes long)."""
 
     workload: Workload
     queue: QuotaNode
@@ -50,11 +50,8 @@ def holder_of(
     """The quota that an admitted workload holds now: finished pods may have given theirs back."""
     assert workload.admission is not None, f"{workload.key} holds no quota"
     usage = usage_of(workload, workload.admission, releases_finished_pods=releases_finished_pods)
-    flavored = frozenset(
-        (flavor, resource) for given in workload.admission.pod_sets for resource, flavor in given.flavors.items()
-    )
     held = tuple(places_of(workload, workload.admission, places)) if places is not None and places.is_any else ()
-    return Holder(workload, queue, usage, flavored, held)
+    return Holder(workload, queue, usage, workload.admission.flavored(), held)
 
 
 def places_of(workload: Workload, admission: Admission, places: Places) -> Iterator[Use]:
@@ -86,7 +83,7 @@ def part_of(holder: Holder, left: Mapping[str, tuple[Slot, ...]], slots: NodeSlo
     return Holder(holder.workload, holder.queue, usage, holder.flavored, uses)
 
 
-def usage_of(workload: Workload, admission: Admission, *, releases_finished_pods: bool) -> dict[FlavorResource, int]:
+def usage_of(workload: Workload, admission: Admission, *, releases_finished_pods: bool) -> Mapping[FlavorResource, int]:
     """What an admission uses, less the share of pods that have finished or are not wanted any more."""
     left = {
         pod_set.name: pod_set.count_left if releases_finished_pods else pod_set.count for pod_set in workload.pod_sets

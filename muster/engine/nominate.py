@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
+from typing import NamedTuple
 
 from muster.engine.assignment import Assignment, FlavorChoice, Mode, Outcome, PodSetChoice
 from muster.engine.cycle import Cycle
@@ -20,8 +21,7 @@ from muster.model.reason import Code, Reason, because
 from muster.model.workload import CheckState, PodSetAdmission, Workload
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(NamedTuple):
     """Flavors for a workload and the victims that they need."""
 
     assignment: Assignment
@@ -70,9 +70,10 @@ def nominate(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Entry:
 
 def _refusal(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Reason | None:
     """Why a head is not even tried."""
-    failed = [name for name, state in workload.checks.items() if state in (CheckState.RETRY, CheckState.REJECTED)]
-    if failed:
-        return because(Code.CHECK_FAILED, checks=", ".join(sorted(failed)))
+    if workload.checks:
+        failed = [name for name, state in workload.checks.items() if state in (CheckState.RETRY, CheckState.REJECTED)]
+        if failed:
+            return because(Code.CHECK_FAILED, checks=", ".join(sorted(failed)))
     if not cycle.state.admits(queue, workload):
         return namespace_refusal(cycle, queue, workload)
     repeated = cycle.state.repeated_preemptor(workload)
@@ -127,15 +128,16 @@ def propose(
     assert entry.queue is not None, "only a workload with a queue is nominated"
     search = _flavor_search(cycle, entry, progress=progress, only=only)
     whole = _propose_counts(cycle, entry, search, None)
-    may_shrink = cycle.settings.partial_admission and entry.workload.may_shrink and entry.older_slice is None
-    if whole.works or not may_shrink:
+    if whole.works or not cycle.settings.partial_admission:
+        return whole
+    workload = entry.workload
+    if not workload.may_shrink or entry.older_slice is not None:
         return whole
 
     def part(counts: Sequence[int]) -> Proposal | None:
         proposal = _propose_counts(cycle, entry, search, counts)
         return proposal if proposal.works else None
 
-    workload = entry.workload
     return largest_that_works(workload.pod_sets, part, pods_least=workload.pods_least) or whole
 
 
@@ -162,8 +164,10 @@ def _assign(cycle: Cycle, search: FlavorSearch, counts: Sequence[int] | None) ->
     """Flavors with quota and nodes; where the nodes of one have no room, those of the next may have."""
     search.avoided.clear()
     found = search.assign(counts)
+    if cycle.state.places.slots is None:
+        return found
     taken_from_others: Assignment | None = None  # the first choice for which somebody may leave
-    while cycle.state.places.slots is not None and found.outcome is not Outcome.FIT:
+    while found.outcome is not Outcome.FIT:
         if found.outcome is Outcome.PREEMPT and taken_from_others is None:
             taken_from_others = found
         crowded = {one: reason for one, reason in _crowded(found) if one not in search.avoided}
@@ -184,6 +188,7 @@ def _crowded(assignment: Assignment) -> Iterator[tuple[tuple[str, str], Reason]]
 
 
 def _propose_counts(cycle: Cycle, entry: Entry, search: FlavorSearch, counts: Sequence[int] | None) -> Proposal:
+    cycle.asked.clear()
     assignment = _assign(cycle, search, counts)
     victims: list[Victim] = []
     if assignment.outcome is Outcome.PREEMPT:

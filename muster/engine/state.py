@@ -225,13 +225,14 @@ class EngineState:
         self.preemptors.discard(decision.workload)
         self.deadlines.end_wait(decision.workload)
         self.deadlines.end_pause(decision.workload)
-        workload = self.workloads[decision.workload].changed(
+        before = self.workloads[decision.workload]
+        self.room.remove(before)
+        workload = before.changed(
             admission=decision.admission,
             is_admitted=decision.is_admitted,
             is_evicted=False,
             reserved_at=self.now,
         )
-        self._leave_line(workload.key)
         self.workloads[workload.key] = workload
         holder = self._holder_of(workload)
         assert holder is not None, f"{workload.key} was given quota of a queue that is not there"

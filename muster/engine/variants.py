@@ -26,7 +26,7 @@ def worse_variant(cycle: Cycle, entry: Entry) -> Holder | None:
 
 
 def _siblings(cycle: Cycle, entry: Entry) -> list[Holder]:
-    return list(cycle.state.siblings(entry.workload)) if cycle.settings.concurrent_admission else []
+    return list(cycle.state.siblings(entry.workload))
 
 
 def _flavors(queue: QuotaNode | None) -> tuple[str, ...]:

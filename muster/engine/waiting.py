@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from muster.engine.lines import Line, is_backing_off, stays_in_line
 from muster.engine.tree import QuotaNode, QuotaTree
@@ -13,11 +14,10 @@ from muster.model.queue import Stop
 from muster.model.workload import Workload
 
 
-@dataclass(frozen=True, slots=True)
-class Flushes:
+class Flushes(NamedTuple):
     """How often parked workloads of a tree were called back, and in which cycle last."""
 
-    count: int
+    times: int
     cycle: int
 
 
@@ -52,8 +52,8 @@ class WaitingRoom:
         """A queue's line as it is now."""
         line, node = self._lines[queue], self._tree.nodes[queue]
         flushes = self._flushes.get(node.root.name)
-        if flushes is not None and self._followed.get(queue, 0) < flushes.count:
-            self._followed[queue] = flushes.count
+        if flushes is not None and self._followed.get(queue, 0) < flushes.times:
+            self._followed[queue] = flushes.times
             line.flush(lambda workload: not is_backing_off(workload, now) and self._admits(node, workload))
         return line
 
@@ -82,7 +82,7 @@ class WaitingRoom:
 
     def flush(self, root: QuotaNode, cycle: int) -> None:
         """Something changed in a tree: those parked there may be tried again."""
-        self._flushes[root.name] = Flushes(self._flushes.get(root.name, NO_FLUSH).count + 1, cycle)
+        self._flushes[root.name] = Flushes(self._flushes.get(root.name, NO_FLUSH).times + 1, cycle)
         self._to_wake.add(root)
 
     def heads(self, now: float, first: str = "") -> Iterator[tuple[QuotaNode, Workload]]:
@@ -93,7 +93,9 @@ class WaitingRoom:
         for root in self._to_wake:
             self._awake.update(leaf.name for leaf in root.leaves())
         self._to_wake.clear()
-        for name in sorted(self._awake, key=lambda name: (name < first, name)):
+        names = sorted(self._awake)
+        first_index = bisect_left(names, first)
+        for name in (*names[first_index:], *names[:first_index]):
             head = self.line(name, now).head()
             if head is None:
                 self._awake.discard(name)

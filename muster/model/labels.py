@@ -76,7 +76,7 @@ class Selector:
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Labels) -> bool:
-        return all(requirement.matches(labels) for requirement in self.requirements)
+        return not self.requirements or all(requirement.matches(labels) for requirement in self.requirements)
 
 
 EVERYTHING = Selector()

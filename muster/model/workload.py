@@ -87,15 +87,28 @@ class Admission:
     queue: str
     pod_sets: tuple[PodSetAdmission, ...]
 
-    def usage(self) -> dict[FlavorResource, int]:
-        """What the admission holds of the queue's quota."""
+    # Computed once: workloads of a kind share their admissions, and all that is held is counted by them.
+    _usage: Mapping[FlavorResource, int] = field(init=False, repr=False, compare=False)
+    _flavored: frozenset[FlavorResource] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
         total: dict[FlavorResource, int] = {}
         for pod_set in self.pod_sets:
             for resource, amount in pod_set.usage.items():
                 # Resources without a flavor are not counted: the queue covers them not.
                 if flavor := pod_set.flavors.get(resource):
                     total[flavor, resource] = total.get((flavor, resource), 0) + amount
-        return total
+        given = ((flavor, resource) for pod_set in self.pod_sets for resource, flavor in pod_set.flavors.items())
+        object.__setattr__(self, "_usage", total)
+        object.__setattr__(self, "_flavored", frozenset(given))
+
+    def usage(self) -> Mapping[FlavorResource, int]:
+        """What the admission holds of the queue's quota."""
+        return self._usage
+
+    def flavored(self) -> frozenset[FlavorResource]:
+        """The resources that were given a flavor, zero amounts included."""
+        return self._flavored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

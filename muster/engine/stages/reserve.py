@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from muster.engine.assignment import Assignment, Outcome
+from muster.engine.assignment import Assignment, Grant, Outcome
 from muster.engine.cycle import Cycle, Need
 from muster.engine.explain import reserve_reason, shortages_of, verdict_of
 from muster.engine.holders import Holder
@@ -77,7 +77,7 @@ def process(cycle: Cycle, entry: Entry) -> None:
     """Decide on one nominated entry against what the entries before it have taken."""
     queue, assignment = entry.queue, entry.assignment
     assert queue is not None and assignment is not None, "a nominated entry has a queue and an assignment"
-    better = better_variant(cycle, entry)
+    better = better_variant(cycle, entry) if cycle.settings.concurrent_admission else None
     if better is not None:
         entry.status = Status.SKIPPED
         entry.reason = because(Code.BETTER_VARIANT_RUNS, variant=better.workload.key)
@@ -106,7 +106,7 @@ def process(cycle: Cycle, entry: Entry) -> None:
     elif not cycle.is_there_now(queue, cycle.need_of(entry.workload, queue, assignment)):
         _skip(cycle, entry, queue)
     else:
-        worse = worse_variant(cycle, entry)
+        worse = worse_variant(cycle, entry) if cycle.settings.concurrent_admission else None
         if worse is not None:
             _migrate(cycle, entry, worse)
         else:
@@ -297,18 +297,21 @@ def _admit(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment)
                 cycle.decisions.append(Hold(waiting_for=waiting))
             entry.reason = because(Code.WAITING_FOR_PODS_READY, waiting_for=", ".join(waiting))
             return
-    need = cycle.need_of(entry.workload, queue, assignment)
-    cycle.take(queue, need)
-    cycle.takers[queue.root.name] = entry.workload.key
-    entry.status = Status.RESERVED
     workload = entry.workload
+    cycle.take(queue, cycle.need_of(workload, queue, assignment))
+    cycle.takers[queue.root.name] = workload.key
+    entry.status = Status.RESERVED
+    grant = assignment.grant
+    if grant is None:
+        admission, reason = assignment.admission(queue.name), reserve_reason(queue, assignment)
+        grant = assignment.grant = Grant(admission, reason, _passed_over(assignment))
     cycle.decisions.append(
         Reserve(
             workload=workload.key,
-            admission=assignment.admission(queue.name),
+            admission=grant.admission,
             is_admitted=not pending_checks(entry, queue, assignment),
-            reason=reserve_reason(queue, assignment),
-            considered=_passed_over(assignment),
+            reason=grant.reason,
+            considered=grant.considered,
         )
     )
     if entry.older_slice is not None:
@@ -319,6 +322,8 @@ def _admit(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment)
 
 def pending_checks(entry: Entry, queue: QuotaNode, assignment: Assignment) -> list[str]:
     """The checks that must pass before the workload starts, given the flavors it got."""
+    if not queue.queue.checks and not entry.workload.checks:
+        return []
     flavors = {choice.flavor for pod_set in assignment.pod_sets for choice in pod_set.flavors.values()}
     needed = {rule.name for rule in queue.queue.checks if not rule.flavors or rule.flavors & flavors}
     checks = entry.workload.checks
