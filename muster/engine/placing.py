@@ -157,9 +157,7 @@ class Placing:
         if assignment.outcome is Outcome.FIT:
             found = slots.find(self.workload, asks)
             if not isinstance(found, SlotRefusal):
-                for choice in assignment.pod_sets:  # it was made a moment ago and is nobody else's yet
-                    choice.slots = found.get(choice.name, ())
-                return assignment
+                return _with_slots(assignment, found)
             return self._without_slots(assignment, found, Mode.NO_FIT if found.is_final else Mode.PREEMPT)
         never = slots.never_fits(self.workload, asks)
         return self._without_slots(assignment, never, Mode.NO_FIT) if never is not None else assignment
@@ -306,8 +304,10 @@ def _moved(choice: PodSetChoice, mode: Mode | None) -> PodSetChoice:
 
 
 def _with_slots(assignment: Assignment, slots: Mapping[str, tuple[Slot, ...]]) -> Assignment:
-    pod_sets = tuple(replace(choice, slots=slots.get(choice.name, choice.slots)) for choice in assignment.pod_sets)
-    return replace(assignment, pod_sets=pod_sets)
+    pod_sets = tuple([choice.in_slots(slots.get(choice.name, choice.slots)) for choice in assignment.pod_sets])
+    return Assignment(
+        pod_sets=pod_sets, usage=assignment.usage, level=assignment.level, is_deferred=assignment.is_deferred
+    )
 
 
 def _flavors(choice: PodSetChoice) -> str:

@@ -11,22 +11,22 @@ from muster.model.workload import Workload
 
 def better_variant(cycle: Cycle, entry: Entry) -> Holder | None:
     """A running sibling in a better flavor: there is nothing left to gain."""
-    siblings = _siblings(cycle, entry)
+    if not cycle.settings.concurrent_admission:
+        return None
+    siblings = list(cycle.state.siblings(entry.workload))
     own = _position(entry.queue, entry.workload) if siblings else 0
     return next((sibling for sibling in siblings if _position(entry.queue, sibling.workload) < own), None)
 
 
 def worse_variant(cycle: Cycle, entry: Entry) -> Holder | None:
     """A running sibling in a worse flavor, which makes way unless the queue does not want moves to this flavor."""
-    siblings = _siblings(cycle, entry)
+    if not cycle.settings.concurrent_admission:
+        return None
+    siblings = list(cycle.state.siblings(entry.workload))
     own = _position(entry.queue, entry.workload) if siblings else 0
     if not siblings or own > _last_acceptable(entry.queue):
         return None
     return next((sibling for sibling in siblings if _position(entry.queue, sibling.workload) > own), None)
-
-
-def _siblings(cycle: Cycle, entry: Entry) -> list[Holder]:
-    return list(cycle.state.siblings(entry.workload))
 
 
 def _flavors(queue: QuotaNode | None) -> tuple[str, ...]:

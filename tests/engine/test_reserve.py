@@ -402,7 +402,7 @@ def test_cycle_that_runs_out_of_steps_leaves_the_rest_to_the_next():
     lines = [queue(f"q{n}", gpus=2, preemption=preempts(within=LOWER)) for n in range(4)]
     holders = [running(f"r{n}", gpus=2, queue=f"q{n}") for n in range(4)]
     heads = [workload(f"w{n}", gpus=2, queue=f"q{n}", priority=1, queued_at=n) for n in range(4)]
-    state = state_of(*lines, *holders, *heads, settings=Settings(cycle_steps_most=3))
+    state = state_of(*lines, *holders, *heads, settings=Settings(cycle_steps_most=1))
     plan = run_cycle(state)
     assert waits(plan) == {"w0": WAITING, "w1": WAITING, "w2": Code.CYCLE_CUT_SHORT, "w3": Code.CYCLE_CUT_SHORT}
     assert all(in_line(state, f"q{n}") >= {f"w{n}"} for n in range(4)), "nobody is lost"

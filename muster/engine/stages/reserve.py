@@ -77,7 +77,7 @@ def process(cycle: Cycle, entry: Entry) -> None:
     """Decide on one nominated entry against what the entries before it have taken."""
     queue, assignment = entry.queue, entry.assignment
     assert queue is not None and assignment is not None, "a nominated entry has a queue and an assignment"
-    better = better_variant(cycle, entry) if cycle.settings.concurrent_admission else None
+    better = better_variant(cycle, entry)
     if better is not None:
         entry.status = Status.SKIPPED
         entry.reason = because(Code.BETTER_VARIANT_RUNS, variant=better.workload.key)
@@ -106,7 +106,7 @@ def process(cycle: Cycle, entry: Entry) -> None:
     elif not cycle.is_there_now(queue, cycle.need_of(entry.workload, queue, assignment)):
         _skip(cycle, entry, queue)
     else:
-        worse = worse_variant(cycle, entry) if cycle.settings.concurrent_admission else None
+        worse = worse_variant(cycle, entry)
         if worse is not None:
             _migrate(cycle, entry, worse)
         else:
