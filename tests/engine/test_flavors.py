@@ -369,6 +369,29 @@ def test_what_is_known_of_a_kind_is_found_again_and_forgotten_when_there_is_too_
             assert len(cache.kinds) <= 2
 
 
+def test_answer_is_given_again_where_the_same_fits_at_the_same_levels():
+    state, cache = state_of(team(4, 4), cohort("x")), SearchCache()
+    one, other = (workload(name, gpus=2, kind_key="two") for name in "ab")
+    first = assign(state, one, cache=cache)
+    assert assign(state, other, cache=cache) is first
+    state.ledger.charge(node_of(state, "team-a"), {("red", GPU): 3})
+    later = assign(state, other, cache=cache)
+    assert flavors(later) == [{GPU: "blue"}], "what is used is looked at every time"
+    assert codes(later) == [Code.SHORT_OF_QUOTA, Code.NOBODY_TO_PREEMPT]
+    assert flavors(first) == [{GPU: "red"}]
+
+
+def test_answers_of_a_kind_are_forgotten_when_there_are_too_many(monkeypatch):
+    monkeypatch.setattr(flavor_kinds, "ANSWERS_MOST", 1)
+    state, cache = state_of(team(4, 4)), SearchCache()
+    one = workload("train", kind_key="one")
+    for tried in (-1, 0, -1, 0):
+        progress = ScanProgress(tried=({GPU: tried},), generation=0, kind_key="one", cycle=0)
+        assert flavors(assign(state, one, cache=cache, progress=progress)) == [{GPU: ("red", "blue")[tried + 1]}]
+    (kind,) = cache.kinds.values()
+    assert [len(party.shares) for party in kind.parties] == [len(kind.assignments)] == [1]
+
+
 # Slices ----------------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 
 from muster.engine.ledger import Ledger
-from muster.engine.quota import available, fits, free_for, is_borrowing_with, lowest_fitting_height, potential
+from muster.engine.quota import (
+    available,
+    fits,
+    free_for,
+    free_height,
+    is_borrowing_with,
+    lowest_fitting_height,
+    potential,
+)
 from muster.engine.tree import QuotaTree
 from muster.model.queue import Queue, Quota
 from muster.model.resources import UNLIMITED, FlavorResource, is_unlimited
@@ -56,7 +64,10 @@ def check_numbers(chance: Random) -> None:
             assert 0 <= free_for(node, key) <= max(0, potential(node, key)), "nobody gets more than an idle tree has"
             if node.queue.is_leaf:
                 amount = chance.randint(0, 12)
+                height, _ = naive_height(oracle, name, key, amount)
                 assert lowest_fitting_height(node, key, amount) == naive_height(oracle, name, key, amount)
+                assert free_height(node, key, amount) == (height if amount <= free_for(node, key) else None)
+                assert free_height(node, key, -amount) is not None, "who gives back asks for nothing"
 
 
 def naive_height(oracle: QuotaOracle, name: str, key: FlavorResource, amount: int) -> tuple[int, bool]:
