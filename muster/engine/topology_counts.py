@@ -10,9 +10,13 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from muster.engine.topology_leaves import LeafCounts, Need
 from muster.engine.topology_tree import DomainTree
+
+if TYPE_CHECKING:
+    from muster.engine.topology_arrays import Numbers
 
 REBUILD_LEAST = 16  # changed leaves from which on counting all of them may be quicker
 
@@ -95,6 +99,7 @@ class Counts:
         self._rounding = [slicing.rounding(level) for level in range(depth + 1)]
         self._orders: dict[int, list[Key]] = {}  # by level, made when first asked for
         self._led_orders: dict[int, list[Key]] = {}
+        self._fresh: Numbers | None = None  # the pods of the leaves as they were just counted, until one changes
         self._epoch, self._seen = -1, 0
 
     # Reading ---------------------------------------------------------------------------------------------------------
@@ -102,7 +107,11 @@ class Counts:
     def order(self, level: int) -> list[Key]:
         """All domains of a level in ascending order."""
         found = self._orders.get(level)
-        if found is None:
+        if found is None and level == self.layout.depth and self._fresh is not None:
+            from muster.engine.topology_arrays import ascending  # loads numpy: a small cluster does without
+
+            found = self._orders[level] = ascending(self._fresh)
+        elif found is None:
             rows = zip(self.slices[level], self.pods[level], range(self.layout.size(level)), strict=True)
             found = self._orders[level] = sorted(rows)
         return found
@@ -154,19 +163,20 @@ class Counts:
         self._epoch, self._seen = column.epoch, len(changed)
 
     def _build(self) -> None:
-        self._orders, self._led_orders = {}, {}
+        self._orders, self._led_orders, self._fresh = {}, {}, None
         if self.has_leader:
             self._build_led()
             return
         layout, slicing = self.layout, self.slicing
-        self.pods[layout.depth] = self._leaves.all_pods()
+        counted = self._leaves.array()
+        self.pods[layout.depth] = counted.tolist() if counted is not None else self._leaves.all_pods()
         for level in range(layout.depth - 1, -1, -1):
             below, size = self.pods[level + 1], self._rounding[level + 1]
             if size > 1:
                 below = [pods - pods % size for pods in below]
             self.pods[level] = [sum(below[start:end]) for start, end in pairwise(layout.first[level])]
         if slicing.level == layout.depth and slicing.size == 1:
-            self.slices = self.pods
+            self.slices, self._fresh = self.pods, counted
             return
         self.slices[slicing.level] = [pods // slicing.size for pods in self.pods[slicing.level]]
         for level in range(slicing.level - 1, -1, -1):
@@ -175,6 +185,7 @@ class Counts:
 
     def _update(self, positions: Iterable[int]) -> None:
         """Carry the changes of leaves up to the whole, a level at a time."""
+        self._fresh = None
         gains = {
             position: (after - before, 0)
             for position in positions

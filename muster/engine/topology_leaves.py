@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from muster.engine.topology_match import Demands, allowed_leaves, demands_of
 from muster.engine.topology_tree import DomainTree, Free
 from muster.model.podspec import PodShape
 from muster.model.resources import PODS
 
+if TYPE_CHECKING:
+    from muster.engine.topology_arrays import Numbers
+
 KNOWN_LEAST = 1024
+ARRAY_LEAST = 256  # leaves from which on counting them all at once is quicker
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,20 @@ class LeafCounts:
         if self._allowed is not None and not self._allowed[position]:
             return found[0], 0
         return found
+
+    def array(self) -> Numbers | None:
+        """The same as `pods` for every leaf, where there are many; `None` where there are few, or amounts too large."""
+        if len(self.column.frees) < ARRAY_LEAST:
+            return None
+        from muster.engine.topology_arrays import LeftTable, times_each  # loads numpy: a small cluster does without
+
+        if self.column.table is None:
+            self.column.table = LeftTable()
+        rows = self.column.table.rows(self.column, len(self._resources))
+        if rows is None:
+            return None
+        found = times_each(rows, self._need.amounts, self._resources)
+        return found if self._allowed is None else found * self._allowed
 
     def all_pods(self) -> list[int]:
         """The same as `pods` for every leaf."""

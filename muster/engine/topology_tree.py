@@ -8,10 +8,13 @@ a domain of any level is a run of leaves and a run of children. What was counted
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from muster.model.flavor import Flavor
 from muster.model.topology import HOSTNAME, Node, Path
+
+if TYPE_CHECKING:
+    from muster.engine.topology_arrays import LeftTable
 
 NOW, EMPTY = 0, 1  # columns: what is left as things stand, and if no workload had a place yet
 VIEWS_MOST = 32  # kinds of pods whose counts are kept
@@ -126,9 +129,10 @@ class Layout:
 class Column:
     """What every leaf has left, and which leaves changed since."""
 
-    __slots__ = ("changed", "epoch", "frees")
+    __slots__ = ("changed", "epoch", "frees", "table")
 
     def __init__(self) -> None:
+        self.table: LeftTable | None = None  # the same as arrays, once there are many leaves to count
         self.frees: list[Free | None] = []  # None: the leaf has no node now
         self.changed: list[int] = []
         self.epoch = 0  # grows when `changed` starts anew

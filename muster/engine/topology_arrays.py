@@ -1,0 +1,78 @@
+"""Many leaves at once: what they have left as arrays, how often a need fits in each, and their order.
+
+Used by `topology_leaves.py` and `topology_counts.py` where there are many leaves, and loaded only then: a small cluster
+does without numpy. What does not fit into 64 bits is left to the exact counting there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.engine.topology_tree import Column, Free
+
+AMOUNT_MOST = 2**62
+REFILL_LEAST = 64  # changed leaves from which on all of them are read again
+
+Numbers = NDArray[np.int64]
+
+
+class LeftTable:
+    """What every leaf of a column has left, a row for each resource; follows the column's record of changes."""
+
+    __slots__ = ("_epoch", "_rows", "_seen", "_width")
+
+    def __init__(self) -> None:
+        self._rows: Numbers | None = None  # None: some amount is too large
+        self._epoch, self._seen, self._width = -1, 0, 0
+
+    def rows(self, column: Column, width: int) -> Numbers | None:
+        """The amounts of so many resources as they are now; `None` where some are too large for an array."""
+        changed = column.changed[self._seen :] if self._epoch == column.epoch else ()
+        is_new = self._epoch != column.epoch or self._width != width
+        if is_new or len(changed) > REFILL_LEAST + len(column.frees) // 8:
+            self._rows = _read(column.frees, width)
+        elif changed and self._rows is not None:
+            positions = sorted(set(changed))
+            some = _read([column.frees[position] for position in positions], width)
+            if some is None:
+                self._rows = None
+            else:
+                self._rows[:, positions] = some
+        self._epoch, self._seen, self._width = column.epoch, len(column.changed), width
+        return self._rows
+
+
+def _read(frees: Sequence[Free | None], width: int) -> Numbers | None:
+    """Amounts side by side; a leaf noted down before a resource was known has nothing of it."""
+    nothing = (0,) * width
+    amounts = [nothing if free is None else (*free.amounts, *nothing[len(free.amounts) :]) for free in frees]
+    try:
+        table = np.array(amounts, dtype=np.int64).reshape(len(frees), width)
+    except OverflowError:
+        return None
+    if table.size and max(int(table.max()), -int(table.min())) > AMOUNT_MOST:
+        return None
+    return np.ascontiguousarray(table.T)
+
+
+def times_each(rows: Numbers, amounts: Sequence[tuple[str, int]], resources: Mapping[str, int]) -> Numbers:
+    """How often a need fits in each leaf."""
+    least = np.full(rows.shape[1], AMOUNT_MOST, dtype=np.int64)
+    for resource, amount in amounts:
+        number = resources.get(resource)
+        if number is None or amount > AMOUNT_MOST:
+            return np.zeros(rows.shape[1], dtype=np.int64)
+        np.minimum(least, rows[number] // amount, out=least)
+    return np.maximum(least, 0)
+
+
+def ascending(numbers: Numbers) -> list[tuple[int, int, int]]:
+    """The keys of leaves whose pods are all slices of their own, in ascending order."""
+    # Few different small numbers: sixteen bits are sorted by counting.
+    is_small = numbers.size > 0 and int(numbers.max()) < 2**16
+    order = np.argsort(numbers.astype(np.uint16) if is_small else numbers, kind="stable")
+    values = numbers[order].tolist()
+    return list(zip(values, values, order.tolist(), strict=True))
