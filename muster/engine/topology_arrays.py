@@ -7,6 +7,7 @@ does without numpy. What does not fit into 64 bits is left to the exact counting
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ AMOUNT_MOST = 2**62
 REFILL_LEAST = 64  # changed leaves from which on all of them are read again
 
 Numbers = NDArray[np.int64]
+Key = tuple[int, int, int]  # as in `topology_counts.py`
 
 
 class LeftTable:
@@ -69,10 +71,43 @@ def times_each(rows: Numbers, amounts: Sequence[tuple[str, int]], resources: Map
     return np.maximum(least, 0)
 
 
-def ascending(numbers: Numbers) -> list[tuple[int, int, int]]:
-    """The keys of leaves whose pods are all slices of their own, in ascending order."""
-    # Few different small numbers: sixteen bits are sorted by counting.
-    is_small = numbers.size > 0 and int(numbers.max()) < 2**16
-    order = np.argsort(numbers.astype(np.uint16) if is_small else numbers, kind="stable")
-    values = numbers[order].tolist()
-    return list(zip(values, values, order.tolist(), strict=True))
+class LeafOrder(Sequence[Key]):
+    """Leaves in ascending order of how many pods they take, where every pod is a slice of its own."""
+
+    __slots__ = ("_positions", "_values")
+
+    def __init__(self, numbers: Numbers) -> None:
+        # Few different small numbers: sixteen bits are sorted by counting.
+        is_small = numbers.size > 0 and int(numbers.max()) < 2**16
+        self._positions = np.argsort(numbers.astype(np.uint16) if is_small else numbers, kind="stable")
+        self._values = numbers[self._positions]
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @overload
+    def __getitem__(self, index: int) -> Key: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Key]: ...
+    def __getitem__(self, index: int | slice) -> Key | list[Key]:
+        if isinstance(index, slice):
+            return [self[one] for one in range(*index.indices(len(self)))]
+        value = int(self._values[index])
+        return value, value, int(self._positions[index])
+
+    def move(self, before: Key, after: Key) -> None:
+        """Keep the order when one leaf takes more or fewer."""
+        old, new = self._index(before), self._index(after)
+        for numbers, number in ((self._values, after[0]), (self._positions, after[2])):
+            if old < new:
+                numbers[old : new - 1] = numbers[old + 1 : new]
+                numbers[new - 1] = number
+            else:
+                numbers[new + 1 : old + 1] = numbers[new:old]
+                numbers[new] = number
+
+    def _index(self, key: Key) -> int:
+        """Where a key is, or would be."""
+        start = int(np.searchsorted(self._values, key[0], side="left"))
+        end = int(np.searchsorted(self._values, key[0], side="right"))
+        return start + int(np.searchsorted(self._positions[start:end], key[2]))

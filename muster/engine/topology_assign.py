@@ -211,6 +211,6 @@ def _fill(ranking: Ranking, need: int, *, is_descending: bool, but: int = -1) ->
     raise AssertionError(f"{need} more should have fitted")
 
 
-def _tightest(group: list[Key], need: int, but: int) -> Key:
+def _tightest(group: Sequence[Key], need: int, but: int) -> Key:
     index = bisect_left(group, (need,))
     return group[index] if group[index][2] != but else group[index + 1]

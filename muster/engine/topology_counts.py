@@ -10,17 +10,18 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Union
 
 from muster.engine.topology_leaves import LeafCounts, Need
 from muster.engine.topology_tree import DomainTree
 
 if TYPE_CHECKING:
-    from muster.engine.topology_arrays import Numbers
+    from muster.engine.topology_arrays import LeafOrder, Numbers
 
 REBUILD_LEAST = 16  # changed leaves from which on counting all of them may be quicker
 
 Key = tuple[int, int, int]  # how much of the ask fits, how many pods fit, position: the order of domains
+Order = Union[list[Key], "LeafOrder"]
 Levels = list[list[int]]  # a number for every domain of every level
 
 
@@ -46,7 +47,7 @@ class Ranking:
 
     __slots__ = ("groups",)
 
-    def __init__(self, groups: Sequence[list[Key]]) -> None:
+    def __init__(self, groups: Sequence[Sequence[Key]]) -> None:
         self.groups = groups  # each in ascending order
 
     def smallest(self, need: int, *, top_only: bool = False) -> Key | None:
@@ -67,7 +68,7 @@ class Ranking:
         return sum(key[0] for group in self.groups for key in group)
 
 
-def walk(group: list[Key], *, is_descending: bool, least: int = 1) -> Iterator[Key]:
+def walk(group: Sequence[Key], *, is_descending: bool, least: int = 1) -> Iterator[Key]:
     """A group from the fullest or the emptiest domain on; equals always in the order of fewer pods, then of names."""
     start, end = bisect_left(group, (least,)), len(group)
     if not is_descending:
@@ -97,20 +98,20 @@ class Counts:
         self.slices_led: Levels = [[] for _ in range(depth + 1)]
         self._leaves = LeafCounts(tree, column, need=need, leader=leader)
         self._rounding = [slicing.rounding(level) for level in range(depth + 1)]
-        self._orders: dict[int, list[Key]] = {}  # by level, made when first asked for
+        self._orders: dict[int, Order] = {}  # by level, made when first asked for
         self._led_orders: dict[int, list[Key]] = {}
         self._fresh: Numbers | None = None  # the pods of the leaves as they were just counted, until one changes
         self._epoch, self._seen = -1, 0
 
     # Reading ---------------------------------------------------------------------------------------------------------
 
-    def order(self, level: int) -> list[Key]:
+    def order(self, level: int) -> Order:
         """All domains of a level in ascending order."""
         found = self._orders.get(level)
         if found is None and level == self.layout.depth and self._fresh is not None:
-            from muster.engine.topology_arrays import ascending  # loads numpy: a small cluster does without
+            from muster.engine.topology_arrays import LeafOrder  # loads numpy: a small cluster does without
 
-            found = self._orders[level] = ascending(self._fresh)
+            found = self._orders[level] = LeafOrder(self._fresh)
         elif found is None:
             rows = zip(self.slices[level], self.pods[level], range(self.layout.size(level)), strict=True)
             found = self._orders[level] = sorted(rows)
@@ -288,9 +289,13 @@ def _sum_led(plain: list[int], led: list[int], leads: list[int], children: range
     return total, total - max(0, loss)
 
 
-def _move(order: list[Key] | None, before: Key | None, after: Key | None) -> None:
-    """Keep a sorted list sorted when one of its keys changes, comes or goes."""
+def _move(order: Order | None, before: Key | None, after: Key | None) -> None:
+    """Keep an order sorted when one of its keys changes, comes or goes."""
     if order is None or before == after:
+        return
+    if not isinstance(order, list):
+        assert before is not None and after is not None, "every leaf has its place in the order of all leaves"
+        order.move(before, after)
         return
     if before is not None:
         del order[bisect_left(order, before)]
