@@ -88,6 +88,14 @@ def success(key: Key, uid: str) -> Answer:
     return json_answer({**status, "details": {**about(key), "uid": uid}})
 
 
+def warning_headers(warnings: Iterable[str]) -> Iterator[tuple[bytes, bytes]]:
+    """Warnings as an answer's headers; what could end a header or its quotes is taken out."""
+    for text in warnings:
+        plain = "".join(one if one.isprintable() else " " for one in text)
+        quoted = plain.replace("\\", "\\\\").replace('"', '\\"')
+        yield b"warning", f'299 - "{quoted}"'.encode("ascii", "backslashreplace")
+
+
 # What the client wants -----------------------------------------------------------------------------------------------
 
 
@@ -179,6 +187,14 @@ class Tabler:
             include=Include(self.include),
             metadata=metadata,
         )
+
+
+def columns_of(served: Served) -> bytes:
+    """The columns of a kind's tables as JSON, under their name."""
+    from muster.apiserver.tables import definitions
+
+    kind = served.kind
+    return b'"columnDefinitions":' + encode(definitions((kind.group, kind.version, kind.kind)))
 
 
 def tabler_of(request: Request, served: Served, clock: Clock) -> Tabler:

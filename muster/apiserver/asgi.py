@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muster.apiserver import reviews, subresources, writes
-from muster.apiserver.answers import Answer, Headers, Joined, Stream, encode, json_answer, one_answer, text_answer
+from muster.apiserver.answers import Answer, Headers, Joined, Stream, encode, json_answer, text_answer, warning_headers
 from muster.apiserver.api import Api
 from muster.apiserver.authentication import ANONYMOUS, MASTERS, Authenticator
 from muster.apiserver.discovery import Discovery
 from muster.apiserver.limits import InFlight
-from muster.apiserver.lists import list_objects
+from muster.apiserver.lists import get_object, list_objects
 from muster.apiserver.requests import Message, Receive, Request, Target, User, read_json
 from muster.apiserver.routes import target_or_refuse, verb_of
 from muster.apiserver.statuses import Problem, bad_request, no_such_route, problem_of
@@ -96,6 +96,7 @@ class App:
 
     async def _handle(self, request: Request, target: Target) -> Answer | Stream:
         verb = verb_of(request.method, target)
+        request.warn(target.served.deprecation)
         if verb == "list" and request.flag("watch"):
             self.streams.check_room()
             return watch_objects(self._api, request, target)
@@ -107,8 +108,7 @@ class App:
                     return await subresources.bind(self._api, request, target)
                 return await reviews.review(self._api, request, target, self._authenticator)
             if verb == "get":
-                record = self._api.store.store.get(target.key)
-                return one_answer(self._api.clock, request, target.served, record)
+                return get_object(self._api, request, target)
             return await _VERBS[verb](self._api, request, target)
 
     def _about_server(self, request: Request) -> Answer:
@@ -179,17 +179,10 @@ def _refusal(error: Exception, request: Request | None, target: Target | None) -
 async def _send_answer(answer: Answer, send: Send, warnings: list[str]) -> None:
     body = answer.body
     headers = [(b"content-type", answer.content_type), (b"content-length", str(len(body)).encode()), *answer.headers]
-    headers += [(b"warning", _warning(text)) for text in warnings]
+    headers += warning_headers(warnings)
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     if isinstance(body, Joined):
         for chunk in body.chunks():
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
         body = b""
     await send({"type": "http.response.body", "body": body})
-
-
-def _warning(text: str) -> bytes:
-    """A warning as its header has it; what could end the header or the quotes is taken out."""
-    plain = "".join(one if one.isprintable() else " " for one in text)
-    quoted = plain.replace("\\", "\\\\").replace('"', '\\"')
-    return f'299 - "{quoted}"'.encode("ascii", "backslashreplace")

@@ -28,9 +28,11 @@ async def read_given(request: Request, served: Served) -> Object:
     read = field_checks.read_body(given, kind.type_name)
     if level != "Ignore" and request.content_type != protobuf.CONTENT_TYPE:
         odd = field_checks.strict_problems(body if may_repeat else b"{}", read.unknown)
-        if odd and level == "Strict":
-            raise field_checks.strict_refusal(given, kind.type_name, odd)
-        request.warnings += odd
+        repeated = request.repeated
+        if level == "Strict" and (odd or repeated):
+            in_yaml = ["\n  ".join(("yaml: unmarshal errors:", *repeated))] if repeated else []
+            raise field_checks.strict_refusal(given, kind.type_name, in_yaml + odd)
+        request.warn((*repeated, *odd))
     return read.value
 
 
@@ -41,10 +43,10 @@ def checked_after_patch(request: Request, after: Object, served: Served) -> Obje
     if not kind.type_name:
         return _own_kind(request, after, level)
     read = patches.read_patched(after, kind)
-    odd = [f'unknown field "{path}"' for path in read.unknown] if level != "Ignore" else []
+    odd = field_checks.unknown_problems(read.unknown) if level != "Ignore" else []
     if odd and level == "Strict":
         raise field_checks.strict_refusal(after, kind.type_name, odd)
-    request.warnings += odd
+    request.warn(odd)
     return read.value
 
 
@@ -86,12 +88,12 @@ def _own_kind(request: Request, given: Object, level: str) -> Object:
     from muster.dialects.kueue.validate import problems_of, unknown_fields_of  # Only when one of these is written.
 
     # What is wrong with it is for its rules to say; what is odd about it, only the one who sent it can be told.
-    request.warnings += [str(one) for one in problems_of(given)[1]]
+    request.warn(str(one) for one in problems_of(given)[1])
     if level == "Ignore":
         return given
     unknown: tuple[InvalidObject, ...] = unknown_fields_of(given)
-    odd = [f'unknown field "{one.path}"' for one in unknown]
+    odd = [*request.repeated, *field_checks.unknown_problems([one.path for one in unknown])]
     if odd and level == "Strict":
         raise bad_request(f"strict decoding error: {', '.join(odd)}")
-    request.warnings += odd
+    request.warn(odd)
     return given

@@ -18,6 +18,7 @@ _NAMES = (
     ("lastTimestamp", "deprecatedLastTimestamp"),
     ("count", "deprecatedCount"),
 )
+_LEFT_OUT = ("reportingController", "reportingInstance")  # in the newer form, where there is none
 _TO_NEWER = dict(_NAMES)
 _TO_CORE = {newer: core for core, newer in _NAMES}
 
@@ -25,4 +26,7 @@ _TO_CORE = {newer: core for core, newer in _NAMES}
 def convert(given: Object, api_version: str) -> Object:
     """An event in the other version."""
     names = _TO_CORE if api_version == CORE else _TO_NEWER
-    return {names.get(name, name): value for name, value in given.items()} | {"apiVersion": api_version}
+    found = {names.get(name, name): value for name, value in given.items()} | {"apiVersion": api_version}
+    if api_version == NEWER:
+        found = {name: value for name, value in found.items() if value or name not in _LEFT_OUT}
+    return found

@@ -10,13 +10,11 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
-
-import yaml
 
 from muster.apiserver.facts import TYPES, Field, Shape
 from muster.apiserver.statuses import Problem, bad_request
@@ -70,13 +68,15 @@ def strict_refusal(given: Object, type_name: str, problems: list[str]) -> Proble
     return bad_request(f"{_cannot_be_handled(given, type_name)}: strict decoding error: {', '.join(problems)}")
 
 
-def strict_problems(body: bytes, unknown: Unknown, *, is_yaml: bool = False) -> list[str]:
-    """What is odd about a body, in the words of warnings: repeated fields first, then unknown ones."""
-    if is_yaml:
-        repeated = repeated_yaml_keys(body)
-    else:
-        repeated = [f'duplicate field "{path}"' for path in duplicate_fields(body) if path not in unknown]
-    return repeated + [f'unknown field "{path}"' for path in unknown]
+def strict_problems(body: bytes, unknown: Unknown) -> list[str]:
+    """What is odd about a JSON body, in the words of warnings: repeated fields first, then unknown ones."""
+    repeated = [f'duplicate field "{path}"' for path in duplicate_fields(body) if path not in unknown]
+    return repeated + unknown_problems(unknown)
+
+
+def unknown_problems(unknown: Unknown) -> list[str]:
+    """The same of the fields that a type does not have."""
+    return [f'unknown field "{path}"' for path in unknown]
 
 
 def _cannot_be_handled(given: Object, type_name: str) -> str:
@@ -412,36 +412,3 @@ def _look_for_duplicates(value: Any, path: str, found: dict[str, None]) -> None:
     elif isinstance(value, list):
         for index, one in enumerate(value):
             _look_for_duplicates(one, f"{path}[{index}]", found)
-
-
-def repeated_yaml_keys(body: bytes) -> list[str]:
-    """One sentence about all keys that a YAML text has twice in one mapping; nothing where there are none."""
-    lines = [f'  line {line}: key "{key}" already set in map' for line, key in _repeated_keys(body)]
-    return ["yaml: unmarshal errors:\n" + "\n".join(lines)] if lines else []
-
-
-def _repeated_keys(body: bytes) -> Iterator[tuple[int, str]]:
-    """Each repeated key with its line. The text is only scanned, so that aliases cost nothing."""
-    open_nodes: list[_Node] = []
-    for event in yaml.parse(body, Loader=yaml.CSafeLoader):
-        holder = open_nodes[-1] if open_nodes else None
-        is_key = holder is not None and holder.keys is not None and holder.expects_key
-        if isinstance(event, yaml.NodeEvent) and holder is not None:
-            holder.expects_key = not holder.expects_key
-        if isinstance(event, yaml.ScalarEvent) and is_key and holder is not None and holder.keys is not None:
-            if event.value in holder.keys:
-                mark = event.start_mark
-                yield (mark.line + 1 if mark else 0), event.value
-            holder.keys.add(event.value)
-        elif isinstance(event, yaml.CollectionStartEvent):
-            open_nodes.append(_Node(set() if isinstance(event, yaml.MappingStartEvent) else None))
-        elif isinstance(event, yaml.CollectionEndEvent):
-            open_nodes.pop()
-
-
-@dataclass(slots=True)
-class _Node:
-    """A mapping or a list that has begun."""
-
-    keys: set[str] | None  # of a mapping
-    expects_key: bool = True

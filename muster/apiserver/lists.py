@@ -15,6 +15,7 @@ from muster.apiserver.answers import (
     json_answer,
     list_body,
     metadata_bytes,
+    one_answer,
     shown_bytes,
     tabler_of,
 )
@@ -84,6 +85,15 @@ async def list_objects(api: Api, request: Request, target: Target) -> Answer:
     return Answer(200, body)
 
 
+def get_object(api: Api, request: Request, target: Target) -> Answer:
+    """The answer to a request for one object."""
+    store = api.store.store
+    revision = read_revision(request.option("resourceVersion"))
+    if revision > store.revision:
+        raise TooNew(revision, store.revision)
+    return one_answer(api.clock, request, target.served, store.get(target.key))
+
+
 def selection_of(request: Request, target: Target) -> Selection:
     """The objects that a request's selectors mean."""
     return read_selection(request.option("labelSelector"), request.option("fieldSelector"), target.served)
@@ -102,6 +112,7 @@ def read_revision(text: str) -> int:
 def read_wanted(request: Request, newest: int) -> Wanted:
     """Which part of the list a request asks for, and as of when."""
     limit = max(0, request.number("limit"))
+    request.number("timeoutSeconds")  # a list ends by itself, but what is no number is wrong here too
     revision_text, match = request.option("resourceVersion"), request.option("resourceVersionMatch")
     _check_match(revision_text, match)
     if request.option("sendInitialEvents"):

@@ -14,7 +14,7 @@ from muster.store.metadata import finalizers_of, is_deleting
 from muster.store.objects import By, Objects, Part, Written, decode
 from muster.store.port import Change, Transaction
 from muster.store.records import Key
-from muster.store.rules import Deletion, check_same, without_finalizer
+from muster.store.rules import Deletion, check_meant, check_same, without_finalizer
 
 _NEEDED = frozenset({"default", "kube-public", "kube-system"})
 
@@ -28,7 +28,7 @@ def delete_namespace(objects: Objects, key: Key, deletion: Deletion, by: By) -> 
             before = decode(record)
             if key.name in _NEEDED:
                 raise forbidden(key, "this namespace may not be deleted")
-            check_same(key, before, uid=deletion.uid, revision=deletion.revision)
+            check_meant(key, before, deletion)
             if not is_deleting(before) and (before.get("spec") or {}).get("finalizers"):
                 objects.modify(key, _held, by=by)(write)
                 objects.modify(key, _terminating, part=Part.STATUS, by=by)(write)

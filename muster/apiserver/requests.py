@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -13,7 +14,7 @@ import msgspec
 from muster.apiserver import protobuf
 from muster.apiserver.served import Served
 from muster.apiserver.statuses import Problem, bad_request, invalid_options
-from muster.model.documents import parse_value
+from muster.model.documents import parse_body
 from muster.model.errors import InvalidObject
 from muster.store.kinds import Object
 from muster.store.objects import By
@@ -26,6 +27,9 @@ MOST_BYTES = 3 * 1024 * 1024
 MOST_DEPTH = 100
 BODY_S = 60.0  # for a body to come
 _MOST_PARAMETERS = 100
+_MOST_DIGITS = 18  # that a number of 64 bits has in any case
+_WARNED_CHARACTERS = 4 * 1024
+_BAD_ESCAPE = re.compile("%(?![0-9a-fA-F]{2})")
 _JSON, _YAML = "application/json", "application/yaml"
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -58,7 +62,7 @@ class Target(NamedTuple):
 class Request:
     """One request. Its body is read when it is asked for."""
 
-    __slots__ = ("_receive", "headers", "method", "object_name", "path", "query", "user", "warnings")
+    __slots__ = ("_receive", "headers", "method", "object_name", "path", "query", "repeated", "user", "warnings")
 
     def __init__(self, scope: Message, receive: Receive, user: User) -> None:
         self.method: str = scope["method"]
@@ -67,6 +71,7 @@ class Request:
         self.user = user
         self.query = _parse_query(scope["query_string"])
         self.warnings: list[str] = []  # sent along with the answer
+        self.repeated: tuple[str, ...] = ()  # what is to be said of keys that a YAML body has twice
         self.object_name = ""  # as the body has it, for what is wrong with that object
         self._receive = receive
 
@@ -75,30 +80,44 @@ class Request:
         return self.headers.get(name, b"").decode("latin-1")
 
     def option(self, name: str) -> str:
-        """A parameter's text; the last one counts."""
+        """A parameter's text; the first one counts."""
         values = self.query.get(name)
-        return values[-1] if values else ""
+        return values[0] if values else ""
 
     def flag(self, name: str) -> bool:
-        return self.option(name) in ("true", "1")
+        """Whether a parameter is given and does not say no."""
+        return name in self.query and self.option(name).lower() not in ("false", "0")
 
     def number(self, name: str) -> int:
         """A parameter that is a whole number, 0 where there is none."""
-        text = self.option(name)
-        if not text:
+        if name not in self.query:
             return 0
+        text = self.option(name)
         digits = text.removeprefix("-")
-        if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+        if not (digits.isascii() and digits.isdigit()):
             raise bad_request(f'strconv.ParseInt: parsing "{text[:100]}": invalid syntax')
+        if len(digits) > _MOST_DIGITS:
+            raise bad_request(f'strconv.ParseInt: parsing "{text[:100]}": value out of range')
         return int(text)
 
     def writer(self, options_kind: str) -> By:
         """Who writes, and whether for good."""
         asked = self.query.get("dryRun", [])
-        if asked and asked != ["All"]:
+        if any(one != "All" for one in asked):
             shown = " ".join(f'"{one}"' for one in asked)
             raise invalid_options(options_kind, "dryRun", f'Unsupported value: [{shown}]: supported values: "All"')
         return By(user=self.user.name, is_dry_run=bool(asked))
+
+    def warn(self, sentences: Iterable[str]) -> None:
+        """Have sentences sent along with the answer: each once, and no more than a client would read."""
+        room = _WARNED_CHARACTERS - sum(map(len, self.warnings))
+        for one in dict.fromkeys(sentences):
+            if one in self.warnings:
+                continue
+            room -= len(one)
+            if room < 0:
+                return
+            self.warnings.append(one)
 
     @property
     def content_type(self) -> str:
@@ -155,11 +174,12 @@ def _parse_query(text: bytes) -> dict[str, list[str]]:
     if not text:
         return {}
     found: dict[str, list[str]] = {}
-    try:
-        pairs = parse_qsl(text.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
-    except ValueError:
-        raise bad_request(f"the request has more than {_MOST_PARAMETERS} parameters") from None
-    for name, value in pairs:
+    given = text.decode("latin-1").split("&", _MOST_PARAMETERS)
+    if len(given) > _MOST_PARAMETERS:
+        raise bad_request(f"the request has more than {_MOST_PARAMETERS} parameters")
+    # What cannot be read is as good as not given, as it is to Kubernetes.
+    readable = "&".join(one for one in given if ";" not in one and not _BAD_ESCAPE.search(one))
+    for name, value in parse_qsl(readable, keep_blank_values=True):
         found.setdefault(name, []).append(value)
     return found
 
@@ -184,14 +204,14 @@ def read_object(request: Request, body: bytes, kind: str) -> Object:
     """The object of a body in any of the forms that are taken."""
     content_type = request.content_type
     if content_type in (_JSON, ""):
-        return read_json(body, kind)
+        return {} if body.strip() == b"null" else read_json(body, kind)
     if content_type == protobuf.CONTENT_TYPE:
         try:
             return protobuf.decode(body)
         except InvalidObject as problem:
             raise bad_request(str(problem)) from None
     if content_type == _YAML:
-        return _read_yaml(body, kind)
+        return _read_yaml(request, body, kind)
     message = (
         "the body of the request was in an unknown format - accepted media types include: "
         f"{_JSON}, {_YAML}, {protobuf.CONTENT_TYPE}"
@@ -215,14 +235,15 @@ def read_json(body: bytes, kind: str) -> Object:
     return found
 
 
-def _read_yaml(body: bytes, kind: str) -> Object:
+def _read_yaml(request: Request, body: bytes, kind: str) -> Object:
     try:
-        found = parse_value(body, "the body")
+        found = parse_body(body, "the body")
     except InvalidObject as problem:
         raise _unrecognized(kind, str(problem)) from None
-    if not isinstance(found, dict):
+    if found.value is not None and not isinstance(found.value, dict):
         raise _unrecognized(kind, "the body is no object")
-    return found
+    request.repeated = found.repeated
+    return found.value or {}
 
 
 def _unrecognized(kind: str, problem: str) -> Problem:

@@ -28,6 +28,7 @@ _SYMBOLS = "()=!<>,"
 _OPERATORS = {"=": Operator.IN, "==": Operator.IN, "!=": Operator.NOT_IN, "in": Operator.IN, "notin": Operator.NOT_IN}
 _ORDERS = {">": Operator.GREATER, "<": Operator.LESS}
 _REMEMBERED = 512
+_EVERYWHERE = ("metadata.name", "metadata.namespace")  # fields that all kinds are selected by
 
 # Fields that are not where their name says, and what an absent one counts as.
 _PLACES = {
@@ -161,10 +162,16 @@ def read_fields(text: str, served: Served) -> Iterator[FieldTerm]:
         name, operator, value = _split_term(term)
         if not operator:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
-        known = served.kind.field_selectors or ("metadata.name", "metadata.namespace")
-        if name not in known:
-            raise bad_request(f"field label not supported: {name}")
+        if name not in (served.kind.field_selectors or _EVERYWHERE):
+            raise bad_request(_unknown_field(name, served))
         yield FieldTerm(name, _unescaped(value, text), operator != "!=")
+
+
+def _unknown_field(name: str, served: Served) -> str:
+    if set(served.kind.field_selectors) - set(_EVERYWHERE):
+        return f"field label not supported: {name}"
+    known = ", ".join(f'"{one}"' for one in _EVERYWHERE)
+    return f'"{name}" is not a known field selector: only {known}'
 
 
 def _split_terms(text: str) -> list[str]:
@@ -202,7 +209,7 @@ def _unescaped(value: str, text: str) -> str:
         elif character == "\\":
             is_escaped = True
         elif character == "=":
-            raise bad_request(f"invalid selector: '{text}'; invalid field selector: an = must be escaped")
+            raise bad_request(f"invalid field selector: unescaped character in value: {ord('=')}")
         else:
             result += character
     if is_escaped:
@@ -224,7 +231,7 @@ def read_labels(text: str) -> Selector:
         if not reader.is_done():
             reader.expect(",")
             if reader.is_done():
-                raise bad_request("unable to parse requirement: found '', expected: identifier after ','")
+                raise bad_request("found '', expected: identifier after ','")
     return Selector(tuple(requirements))
 
 

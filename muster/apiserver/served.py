@@ -23,6 +23,11 @@ _SENT_ONLY = frozenset(
         "TokenReview",
     }
 )
+# What every answer about an old version says.
+_DEPRECATED = {("", "v1", "Endpoints"): "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
+_DEPRECATED_VERSIONS = {
+    ("kueue.x-k8s.io", "v1beta1"): "This version is deprecated. Use v1beta2 instead.",
+}
 
 
 def resource_of(group: str, plural: str) -> str:
@@ -48,6 +53,14 @@ class Served:
         object.__setattr__(self, "api_version", f"{kind.group}/{kind.version}" if kind.group else kind.version)
         is_stored = self.rules is not None and self.rules.api_version == self.api_version
         object.__setattr__(self, "is_stored_version", is_stored)
+
+    @property
+    def deprecation(self) -> tuple[str, ...]:
+        """What is to be said to those who still use this version."""
+        kind = self.kind
+        said = _DEPRECATED.get((kind.group, kind.version, kind.kind))
+        said = said or _DEPRECATED_VERSIONS.get((kind.group, kind.version))
+        return (said,) if said else ()
 
     @property
     def kept(self) -> KindRules:

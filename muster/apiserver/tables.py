@@ -40,9 +40,14 @@ def table(
         "kind": "Table",
         "apiVersion": API_VERSION,
         "metadata": dict(metadata),
-        "columnDefinitions": [_definition(one.column) for one in columns],
+        "columnDefinitions": definitions(kind),
         "rows": [_row(columns, item, now_s, include) for item in objects],
     }
+
+
+def definitions(kind: tuple[str, str, str]) -> list[Object]:
+    """What the columns of a kind's tables are called and hold."""
+    return [_definition(one.column) for one in _columns(kind)]
 
 
 @cache

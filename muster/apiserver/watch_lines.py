@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from muster.apiserver.answers import encode
+from muster.apiserver.field_checks import read
 from muster.apiserver.selectors import Selection
+from muster.apiserver.served import Served
 from muster.store.kinds import Object
 from muster.store.objects import decode
 from muster.store.records import Action, Event, Record
@@ -24,12 +26,14 @@ def line(action: Action, shown: bytes) -> bytes:
     return b"%b%b}\n" % (_HEADS[action], shown)
 
 
-def bookmark_object(api_version: str, kind: str, revision: int, *, ends_initial: bool) -> Object:
+def bookmark_object(served: Served, revision: int, *, ends_initial: bool) -> Object:
     """An object that says nothing but up to where all events have been sent."""
-    metadata: Object = {"resourceVersion": str(revision), "creationTimestamp": None}
+    kind = served.kind
+    metadata: Object = {"resourceVersion": str(revision)}
     if ends_initial:
         metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
-    return {"kind": kind, "apiVersion": api_version, "metadata": metadata}
+    given: Object = {"kind": kind.kind, "apiVersion": served.api_version, "metadata": metadata}
+    return read(given, kind.type_name).value if kind.type_name else given
 
 
 def special_line(action: str, given: Object) -> bytes:

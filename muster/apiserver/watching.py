@@ -10,7 +10,17 @@ import random
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
-from muster.apiserver.answers import Form, Stream, encode, form_of, metadata_bytes, shown_bytes, tabler_of
+from muster.apiserver.answers import (
+    Form,
+    Stream,
+    columns_of,
+    encode,
+    form_of,
+    metadata_bytes,
+    shown_bytes,
+    tabler_of,
+    warning_headers,
+)
 from muster.apiserver.api import Api
 from muster.apiserver.lists import NOT_OLDER, read_revision, selection_of
 from muster.apiserver.requests import Request, Target
@@ -24,6 +34,7 @@ from muster.store.records import Action, Event, Record
 BOOKMARK_S = 60.0
 _SHORTEST_S = 1_800.0  # a watch without a time of its own ends after this, or up to twice as long
 _RECORDS_A_CHUNK = 100
+_NO_COLUMNS = b'"columnDefinitions":null'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +50,7 @@ class _Watching:
     has_bookmarks: bool
     is_marking_initial: bool
     timeout_s: float
+    after: int  # a revision that is still to come; what happens up to there is not told
 
 
 def watch_objects(api: Api, request: Request, target: Target) -> Stream:
@@ -48,8 +60,9 @@ def watch_objects(api: Api, request: Request, target: Target) -> Stream:
     revision = read_revision(request.option("resourceVersion"))
     wants_initial = _wants_initial(request)
     store = api.store.store
-    if revision > store.revision:
-        raise TooNew(revision, store.revision)
+    headers = tuple(warning_headers(request.warnings))
+    if revision > store.revision and wants_initial:
+        return Stream(_refused(TooNew(revision, store.revision)), headers)
     watching = _Watching(
         api=api,
         target=target,
@@ -60,6 +73,7 @@ def watch_objects(api: Api, request: Request, target: Target) -> Stream:
         has_bookmarks=request.flag("allowWatchBookmarks"),
         is_marking_initial=bool(wants_initial) and request.flag("allowWatchBookmarks"),
         timeout_s=_timeout_s(request),
+        after=revision if revision > store.revision else 0,
     )
     initial: list[Record] = []
     if wants_initial or (wants_initial is None and not revision):
@@ -67,8 +81,9 @@ def watch_objects(api: Api, request: Request, target: Target) -> Stream:
         initial, revision = page.records, page.revision
     elif not revision:
         revision = store.revision
-    watch = api.store.watch(target.scope, revision)
-    return Stream(_lines(watching, watch, initial, revision))
+    watch = api.store.watch(target.scope, min(revision, store.revision))
+    lines = _lines(watching, watch, initial, revision)
+    return Stream(_headed(lines, columns_of(served)) if form is Form.TABLE else lines, headers)
 
 
 def _wants_initial(request: Request) -> bool | None:
@@ -99,7 +114,30 @@ def _show_in(form: Form, api: Api, request: Request, target: Target) -> Show:
         return lambda record: shown_bytes(record, served)
 
     tabler = tabler_of(request, served, api.clock)
-    return lambda record: encode(tabler.table([record], {"resourceVersion": str(record.revision)}))
+
+    def show(record: Record) -> bytes:
+        found = tabler.table([record], {"resourceVersion": str(record.revision)})
+        return encode({**found, "columnDefinitions": None})
+
+    return show
+
+
+async def _headed(lines: AsyncGenerator[bytes, None], columns: bytes) -> AsyncGenerator[bytes, None]:
+    """The lines of tables, of which only the first has the columns."""
+    is_first = True
+    try:
+        async for chunk in lines:
+            yield chunk.replace(_NO_COLUMNS, columns, 1) if is_first else chunk
+            is_first = False
+    finally:
+        await lines.aclose()
+
+
+async def _refused(problem: Exception) -> AsyncGenerator[bytes, None]:
+    """A watch that says no more than why there is none."""
+    refusal = problem_of(problem, None, "")
+    assert refusal is not None, "a watch is refused for a reason that has an answer"
+    yield special_line("ERROR", refusal.status())
 
 
 async def _lines(
@@ -128,17 +166,20 @@ async def _following(watching: _Watching, watch: AsyncWatch) -> AsyncGenerator[b
         try:
             taken = await watch.take(min(left_s, max(0.0, bookmark_due_s - loop.time())))
         except Expired as problem:
-            refusal = problem_of(problem, None, "")
-            assert refusal is not None, "an expired watch has an answer"
-            yield special_line("ERROR", refusal.status())
+            async for chunk in _refused(problem):
+                yield chunk
             return
-        for events in in_chunks(taken.events):
+        for events in in_chunks(_from(watching.after, taken.events)):
             if chunk := _chunk(watching, events):
                 yield chunk
         if loop.time() >= bookmark_due_s:
             bookmark_due_s = loop.time() + BOOKMARK_S
             if watching.has_bookmarks:
                 yield _bookmark(watching, taken.revision)
+
+
+def _from(after: int, events: Sequence[Event]) -> Sequence[Event]:
+    return [one for one in events if one.record.revision > after] if after else events
 
 
 def _chunk(watching: _Watching, events: Sequence[Event]) -> bytes:
@@ -148,17 +189,15 @@ def _chunk(watching: _Watching, events: Sequence[Event]) -> bytes:
 
 
 def _bookmark(watching: _Watching, revision: int, *, ends_initial: bool = False) -> bytes:
-    served = watching.target.served
-    kind, api_version = served.kind.kind, served.api_version
-    if watching.form is Form.METADATA:
-        kind, api_version = "PartialObjectMetadata", "meta.k8s.io/v1"
-    given = bookmark_object(api_version, kind, revision, ends_initial=ends_initial)
+    given = bookmark_object(watching.target.served, revision, ends_initial=ends_initial)
+    if watching.form is not Form.PLAIN:
+        given = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": given["metadata"]}
     if watching.form is Form.TABLE:
         given = {
             "kind": "Table",
             "apiVersion": "meta.k8s.io/v1",
             "metadata": {"resourceVersion": str(revision)},
-            "columnDefinitions": [],
+            "columnDefinitions": None,
             "rows": [{"cells": [], "object": given}],
         }
     return special_line("BOOKMARK", given)

@@ -80,10 +80,13 @@ async def update(api: Api, request: Request, target: Target, part: Part = Part.M
     given = await read_given(request, served)
     settle_namespace(given, target)
     settle_name(given, target)
+    if metadata_of(given).get("resourceVersion") == "0":
+        del given["metadata"]["resourceVersion"]  # says the same as none
     revision = metadata_of(given).get("resourceVersion")
     is_made = not revision and part is Part.MAIN and served.resource in _MADE_BY_UPDATE
 
     def how(before: Object) -> Object:
+        check_uid(target.key, before, metadata_of(given).get("uid"))
         if not revision and (served.resource in _NEEDS_REVISION or not served.kind.type_name):
             raise _no_revision(target)
         return api.admission.complete(served.resource, given, before)
@@ -150,6 +153,7 @@ def changed(
         nonlocal revision
         revision = before["metadata"]["resourceVersion"]
         after = how(before)
+        check_uid(key, before, metadata_of(after).get("uid"))
         if metadata_of(after).get("resourceVersion") not in (None, "", revision):
             raise conflict(key, MODIFIED)
         return after
@@ -161,6 +165,13 @@ def changed(
         return Written(as_tried(written.record, revision), written.is_gone) if by.is_dry_run else written
 
     return change
+
+
+def check_uid(key: Key, before: Object, uid: object) -> None:
+    """Refuse what is meant for another object of this name."""
+    found = before["metadata"]["uid"]
+    if uid and uid != found:
+        raise conflict(key, f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found}")
 
 
 def settle_namespace(given: Object, target: Target) -> None:
@@ -198,18 +209,17 @@ async def delete(api: Api, request: Request, target: Target) -> Answer:
     try:
         written = await api.store.write(change)
     except Conflict as problem:
-        raise _other_object(target, deletion, problem) from None
+        raise _other_object(target, problem) from None
     if written.is_gone and target.served.resource not in _SHOWN_WHEN_GONE:
         return success(target.key, written.record.uid)
     return one_answer(api.clock, request, target.served, written.record)
 
 
-def _other_object(target: Target, deletion: Deletion, problem: Conflict) -> Problem:
+def _other_object(target: Target, problem: Conflict) -> Problem:
     """The object is not the one that was meant to be deleted; here messages name the kind, not the resource."""
     kind = target.served.kind
-    wanted = f"UID {deletion.uid}" if deletion.uid else f"ResourceVersion {deletion.revision}"
-    start = f'Operation cannot be fulfilled on {kind.kind} "{target.name}"'
-    message = f"{start}: the precondition {wanted} does not hold: {problem.problem}"
+    full_kind = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    message = f'Operation cannot be fulfilled on {full_kind} "{target.name}": {problem.problem}'
     details = {"name": target.name, "group": kind.group, "kind": kind.kind}
     return Problem(409, "Conflict", message, details={name: value for name, value in details.items() if value})
 

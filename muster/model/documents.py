@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import yaml
@@ -78,6 +79,22 @@ def parse_value(text: str | bytes, source: str) -> Any:
     if len(values) > 1:
         raise refuse(source, values[1][1], 1, "is a second document", "give one document")
     return values[0][0] if values else None
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A value as an API server reads it, and the keys that were given twice, of which the last counts."""
+
+    value: Any
+    repeated: tuple[str, ...] = ()  # a sentence for each, with its line
+
+
+def parse_body(text: str | bytes, source: str) -> Body:
+    """The first document of a YAML text with its keys in order, as Kubernetes' server reads a body."""
+    builder = _Builder(_checked(text, source), source, is_body=True)
+    values = _guarded(lambda: list(islice(builder.documents(), 1)), builder.text, source)
+    _check_escapes(builder.text, values, source)
+    return Body(values[0][0] if values else None, tuple(builder.repeated))
 
 
 def _flattened(value: dict[str, Any], where: str) -> Iterator[dict[str, Any]]:
@@ -160,10 +177,14 @@ def _values(text: str, source: str) -> list[tuple[Any, int]]:
             if json_problem is not None and source.endswith(".json"):
                 raise json_problem from None
             raise
+    _check_escapes(text, values, source)
+    return values
+
+
+def _check_escapes(text: str, values: list[tuple[Any, int]], source: str) -> None:
     if _BAD_ESCAPE.search(text):
         for value, line in values:
             _check_texts(value, line, source)
-    return values
 
 
 def _check_texts(value: object, line: int, source: str) -> None:
@@ -186,13 +207,18 @@ def _check_texts(value: object, line: int, source: str) -> None:
 
 
 def _yaml_values(text: str, source: str) -> list[tuple[Any, int]]:
+    return _guarded(lambda: list(_Builder(text, source).documents()), text, source)
+
+
+def _guarded(build: Callable[[], list[tuple[Any, int]]], text: str, source: str) -> list[tuple[Any, int]]:
+    """What is built of a text, or why it cannot be."""
     if not HAS_C_PARSER and len(text) > MOST_BYTES_WITHOUT_C:
         problem = f"is YAML longer than {MOST_BYTES_WITHOUT_C} bytes, and PyYAML has no libyaml here"
         raise InvalidObject(source, problem, "install PyYAML with libyaml, or give JSON")
     if len(_TAG_DIRECTIVE.findall(text)) > MOST_TAG_DIRECTIVES:
         raise InvalidObject(source, f"has more than {MOST_TAG_DIRECTIVES} %TAG directives", "take them out")
     try:
-        return list(_Builder(text, source).documents())
+        return build()
     except yaml.YAMLError as problem:
         raise explain_yaml(problem, text, source) from None
     except (ValueError, OverflowError) as problem:
@@ -212,7 +238,10 @@ class _Anchor:
 class _Builder:
     """Builds values from parser events. The counters run over the whole text, the anchors over one document."""
 
-    def __init__(self, text: str, source: str) -> None:
+    def __init__(self, text: str, source: str, *, is_body: bool = False) -> None:
+        self.text = text
+        self.is_body = is_body  # a key given twice is then told, not refused
+        self.repeated: list[str] = []
         loader = yaml.CSafeLoader(text) if HAS_C_PARSER else yaml.SafeLoader(text)
         self.next: Callable[[], Any] = loader.get_event
         self.source = source
@@ -277,11 +306,18 @@ class _Builder:
             key = self.key(event, depth)
             if key in result:
                 if key not in merged:
-                    mark = event.start_mark
-                    raise repeated_key(self.source, mark.line + 1, mark.column + 1, key)
+                    self.repeat(event, key)
                 merged.discard(key)
             result[key] = self.value(self.next(), depth + 1)
-        return result
+        return dict(sorted(result.items())) if self.is_body else result
+
+    def repeat(self, event: Any, key: str) -> None:
+        line, column = event.start_mark.line + 1, event.start_mark.column + 1
+        if not self.is_body:
+            raise repeated_key(self.source, line, column, key)
+        is_text = type(event) is not ScalarEvent or isinstance(self.scalar(event), str)
+        shown = json.dumps(key, ensure_ascii=False) if is_text else key
+        self.repeated.append(f"line {line}: key {shown} already set in map")
 
     def key(self, event: Any, depth: int) -> str:
         if type(event) not in (ScalarEvent, AliasEvent):

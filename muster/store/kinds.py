@@ -47,9 +47,11 @@ class KindRules:
     has_status: bool = False  # which then changes only through its own subresource
     has_generation: bool = True
     is_status_kept: bool = False  # when the object is created, as for nodes
+    status_metadata: tuple[str, ...] = ()  # what of the metadata a write to the status changes too
     immutable: tuple[str, ...] = ()  # fields such as spec.selector
     propagation: Propagation = Propagation.BACKGROUND  # unless a deletion says otherwise
     name_problem: Callable[[str], str] = dns1123_subdomain_problem
+    is_marked_first: bool = False  # even one that nothing holds is seen to be deleted before it is gone
     # The hooks may change the object they are given: it is a copy of this one write.
     convert: Callable[[Object, str], Object] = _convert_nothing  # to another apiVersion
     default: Callable[[Object], Object] = _as_it_is

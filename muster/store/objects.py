@@ -20,7 +20,17 @@ from muster.store.kinds import KindRules, Object
 from muster.store.metadata import is_deleting, metadata_of, owners_of
 from muster.store.port import Change, Transaction
 from muster.store.records import Key, Record
-from muster.store.rules import Birth, Deletion, check_same, created, deleted, is_gone, status_updated, updated
+from muster.store.rules import (
+    Birth,
+    Deletion,
+    check_meant,
+    check_same,
+    created,
+    deleted,
+    is_gone,
+    status_updated,
+    updated,
+)
 
 NAMESPACES = "namespaces"
 _NAMES_TRIED = 8
@@ -140,10 +150,13 @@ class Objects:
 
         def change(write: Transaction) -> Written:
             record, before = _present(write, key)
-            check_same(key, before, uid=deletion.uid, revision=deletion.revision)
+            check_meant(key, before, deletion)
             new = deleted(before, deletion, rules, write.now_s)
             if is_gone(new):
-                return self._remove(write, new if is_deleting(before) else before, key, by)
+                if rules.is_marked_first and new != before:
+                    self._put(write, "delete", new, key, by)
+                is_marked = rules.is_marked_first or is_deleting(before)
+                return self._remove(write, new if is_marked else before, key, by)
             if new == before:
                 return Written(record)
             return self._put(write, "delete", new, key, by)

@@ -42,8 +42,8 @@ class Deletion:
 
     grace_s: int | None = None
     propagation: Propagation | None = None
-    uid: str = ""  # delete only the object with this uid
-    revision: str = ""  # and only in this state
+    uid: str | None = None  # delete only the object with this uid
+    revision: str | None = None  # and only in this state
 
 
 def created(given: Object, rules: KindRules, birth: Birth) -> Object:
@@ -86,10 +86,16 @@ def updated(before: Object, given: Object, rules: KindRules) -> Object:
 
 
 def status_updated(before: Object, given: Object, rules: KindRules) -> Object:
-    """The object after a write to its status alone."""
+    """The object after a write to its status, and to what of the metadata goes with it."""
     new = {**before, "metadata": dict(before["metadata"])}
     _take_over(new, _stored(given, rules), "status")
+    for name in rules.status_metadata:
+        _take_over(new["metadata"], metadata_of(given), name)
+    if new["metadata"] != before["metadata"]:
+        check_metadata(new, rules, before)
     rules.validate(new, before)
+    # A rule may count what it sees as a change of the object itself; a write to the status never is.
+    _take_over(new["metadata"], before["metadata"], "generation")
     return new
 
 
@@ -100,6 +106,18 @@ def check_same(key: Key, before: Object, *, uid: object, revision: object) -> No
         raise Conflict(key, f"its uid is {metadata['uid']}, not {shown(uid)}: it was deleted and made anew")
     if revision and revision != metadata["resourceVersion"]:
         raise Conflict(key, "the object has been modified; apply your changes to the latest version and try again")
+
+
+def check_meant(key: Key, before: Object, deletion: Deletion) -> None:
+    """Raise Conflict when the object is not the one that a deletion means, or not in the state that it means."""
+    metadata = before["metadata"]
+    for name, asked, found, why in (
+        ("UID", deletion.uid, metadata["uid"], "deleted and then recreated"),
+        ("ResourceVersion", deletion.revision, metadata["resourceVersion"], "modified"),
+    ):
+        if asked is not None and asked != found:
+            mismatch = f"the {name} in the precondition ({asked}) does not match the {name} in record ({found})"
+            raise Conflict(key, f"{mismatch}. The object might have been {why}")
 
 
 def _stored(given: Object, rules: KindRules) -> Object:

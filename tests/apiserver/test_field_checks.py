@@ -10,7 +10,6 @@ from muster.apiserver.field_checks import (
     duplicate_fields,
     read,
     read_body,
-    repeated_yaml_keys,
     strict_problems,
     strict_refusal,
     unknown_fields,
@@ -104,14 +103,6 @@ def test_fields_given_twice_are_named_once_each():
         'unknown field "spec.containers[0].odd"',
     ]
     assert duplicate_fields(json.dumps(full("v1", "Pod")).encode()) == []
-
-
-def test_keys_given_twice_in_yaml_are_named_with_their_lines():
-    text = b"a: 1\nb: {c: 1, c: 2}\nl:\n- x: 1\n- x: 1\n  y: &r {z: 1}\n  w: *r\na: 2\n"
-    told = 'yaml: unmarshal errors:\n  line 2: key "c" already set in map\n  line 8: key "a" already set in map'
-    assert repeated_yaml_keys(text) == [told]
-    assert strict_problems(text, ["odd"], is_yaml=True) == [told, 'unknown field "odd"']
-    assert repeated_yaml_keys(b"a: {b: 1}\nc: [a, a]\n") == []
 
 
 def test_a_strict_refusal_names_all_of_it():

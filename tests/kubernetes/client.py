@@ -26,8 +26,9 @@ class Answer:
     """What a server answered to one request."""
 
     status: int
-    headers: Mapping[str, str]  # names in lower case
+    headers: Mapping[str, str]  # names in lower case; of one that comes several times, the last
     body: bytes
+    warnings: tuple[str, ...] = ()
 
     @property
     def json(self) -> Json:
@@ -50,7 +51,8 @@ class Client:
         """Send one request; a body that is not bytes goes out as JSON."""
         with self._sent(method, path, body, {"Content-Type": content_type, "Accept": accept}) as answer:
             headers = {name.lower(): value for name, value in answer.getheaders()}
-            return Answer(answer.status, headers, answer.read())
+            warnings = tuple(answer.headers.get_all("Warning") or ())
+            return Answer(answer.status, headers, answer.read(), warnings)
 
     def watch(self, path: str) -> Iterator[Json]:
         """The events of a watch as they come, until the server ends it or the generator is closed."""

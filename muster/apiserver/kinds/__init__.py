@@ -7,6 +7,7 @@ own is still read into its type, so that nothing is kept that its type does not 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from muster.apiserver.facts import KINDS, Kind
 from muster.apiserver.kinds import (
@@ -37,6 +38,18 @@ _WITHOUT_GENERATION = frozenset(
         "volumeattachments.storage.k8s.io",
     }
 )
+# A write to the status of these leaves their metadata alone, as it does to kinds that are defined by objects.
+_STATUS_ALONE = frozenset(
+    {
+        "apiservices.apiregistration.k8s.io",
+        "flowschemas.flowcontrol.apiserver.k8s.io",
+        "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
+        "resourceclaims.resource.k8s.io",
+        "servicecidrs.networking.k8s.io",
+        "validatingadmissionpolicies.admissionregistration.k8s.io",
+        "volumeattachments.storage.k8s.io",
+    }
+)
 
 
 def _all_rules() -> Iterator[tuple[str, KindRules]]:
@@ -45,7 +58,10 @@ def _all_rules() -> Iterator[tuple[str, KindRules]]:
     for names, kind in KINDS.items():
         resource = resource_of(kind)
         if _is_kept(kind) and resource not in own and resource not in _ELSEWHERE:
-            yield resource, kind_rules(names, has_generation=resource not in _WITHOUT_GENERATION)
+            settings: dict[str, Any] = {"has_generation": resource not in _WITHOUT_GENERATION}
+            if resource in _STATUS_ALONE:
+                settings["status_metadata"] = ()
+            yield resource, kind_rules(names, **settings)
 
 
 def _is_kept(kind: Kind) -> bool:

@@ -18,6 +18,7 @@ Object = dict[str, Any]
 Fill = Callable[[Object], None]
 CheckObject = Callable[[Object], Problems]
 Change = Callable[[Object, Object], Problems]
+STATUS_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
 def _fill_nothing(_given: Object) -> None:
@@ -53,6 +54,7 @@ def kind_rules(
     """The rules of a kind by group, version and kind; further settings are those of `KindRules`."""
     kind = KINDS[names]
     type_name = kind.type_name
+    settings.setdefault("status_metadata", STATUS_METADATA)
 
     def default(given: Object) -> Object:
         value = read_body(given, type_name).value

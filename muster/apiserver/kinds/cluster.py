@@ -152,6 +152,12 @@ def _check_lease(lease: Object) -> Problems:
         yield forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined")
 
 
+def _fill_event(given: Object) -> None:
+    """An event always says that it has no times."""
+    for name in ("firstTimestamp", "lastTimestamp", "eventTime"):
+        given.setdefault(name, None)
+
+
 def _check_event(event: Object) -> Problems:
     about = event["involvedObject"].get("namespace") or ""
     own = event["metadata"].get("namespace") or ""
@@ -214,6 +220,7 @@ KINDS = (
     kind_rules(("coordination.k8s.io", "v1", "Lease"), check=_check_lease, has_generation=False),
     kind_rules(
         ("", "v1", "Event"),
+        fill=_fill_event,
         check=_check_event,
         convert=event_views.convert,
         name_problem=path_segment_problem,

@@ -252,7 +252,15 @@ def _check_template(given: Object) -> Problems:
     yield from template(given.get("template") or {}, "template")
 
 
-PODS = kind_rules(("", "v1", "Pod"), fill=_fill, check=_check, change=_change, grace_s=_grace_s)
+PODS = kind_rules(
+    ("", "v1", "Pod"),
+    fill=_fill,
+    check=_check,
+    change=_change,
+    grace_s=_grace_s,
+    is_marked_first=True,
+    status_metadata=("labels", "annotations", "finalizers"),
+)
 POD_TEMPLATES = kind_rules(
     ("", "v1", "PodTemplate"), fill=lambda given: fill_template(given["template"]), check=_check_template
 )

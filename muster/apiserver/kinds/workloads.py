@@ -347,7 +347,13 @@ def _change_revision(new: Object, before: Object) -> Problems:
 
 
 KINDS = (
-    kind_rules(("apps", "v1", "Deployment"), fill=_fill_deployment, check=_check_deployment, change=_change_deployment),
+    kind_rules(
+        ("apps", "v1", "Deployment"),
+        fill=_fill_deployment,
+        check=_check_deployment,
+        change=_change_deployment,
+        status_metadata=("annotations", "finalizers", "ownerReferences"),
+    ),
     kind_rules(("apps", "v1", "ReplicaSet"), fill=_fill_replica_set, check=_check_replica_set, change=_selector_stays),
     kind_rules(
         ("apps", "v1", "StatefulSet"),
