@@ -70,8 +70,8 @@ lock:  ## Write the lock files anew from pyproject.toml; UPGRADE=1 takes newer v
 # Running -----------------------------------------------------------------------------------------------------------
 
 .PHONY: up
-up: install  ## Show Muster at work: plan the worked example.
-	$(BIN)/muster plan -f examples/worked-example
+up: install  ## Run Muster: a Kubernetes API on this machine, with its state in .state; UP="--port 7443" gives options.
+	$(BIN)/muster up --data .state $(UP)
 
 # Checking ----------------------------------------------------------------------------------------------------------
 
@@ -89,7 +89,9 @@ test: install  ## The whole test suite; the long proofs run a fraction of their 
 
 .PHONY: test-kubernetes
 test-kubernetes: install  ## Compare with a real Kubernetes; needs Go and openssl, and builds it the first time.
-	MUSTER_KUBERNETES=1 $(PYTEST) tests/kubernetes tests/e2e
+	@if $(BIN)/python -m tests.kubernetes.build; then \
+		MUSTER_KUBERNETES=1 $(PYTEST) -n $(WORKERS) tests/kubernetes tests/e2e; \
+	else echo "SKIPPED: there is no real Kubernetes to compare with here, for the reason above." >&2; fi
 
 .PHONY: prove
 prove: install  ## The long proofs with all their cases.

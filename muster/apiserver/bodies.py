@@ -45,7 +45,7 @@ def checked_after_patch(request: Request, after: Object, served: Served) -> Obje
     read = patches.read_patched(after, kind)
     odd = field_checks.unknown_problems(read.unknown) if level != "Ignore" else []
     if odd and level == "Strict":
-        raise field_checks.strict_refusal(after, kind.type_name, odd)
+        raise patches.bad_result(f"strict decoding error: {', '.join(odd)}")
     request.warn(odd)
     return read.value
 
@@ -73,14 +73,13 @@ def _name_in(given: Object) -> str:
 
 def _check_kind(given: Object, served: Served) -> None:
     """A body is of the kind that its path names; one that says nothing is taken to be."""
-    kind, version = given.get("kind"), given.get("apiVersion")
-    given.setdefault("kind", served.kind.kind)
-    given.setdefault("apiVersion", served.api_version)
-    if kind in (None, served.kind.kind) and version in (None, served.api_version):
-        return
-    raise bad_request(
-        f'{kind} in version "{version}" cannot be handled as a {served.kind.kind} in version "{served.api_version}"'
-    )
+    wanted, wanted_version = served.kind.kind, served.api_version
+    kind, version = given.get("kind") or wanted, given.get("apiVersion") or wanted_version
+    if (kind, version) != (wanted, wanted_version):
+        raise bad_request(
+            f'{kind} in version "{version}" cannot be handled as a {wanted} in version "{wanted_version}"'
+        )
+    given.update(kind=kind, apiVersion=version)
 
 
 def _own_kind(request: Request, given: Object, level: str) -> Object:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from muster.apiserver.answers import Answer, json_answer
 from muster.apiserver.api import Api
 from muster.apiserver.deletion import deletion_in
@@ -16,10 +18,16 @@ from muster.store.metadata import is_deleting
 from muster.store.objects import By, Objects, Part, decode
 from muster.store.port import Change, Transaction
 from muster.store.records import Key, Scope
-from muster.store.rules import Deletion
+from muster.store.rules import Deletion, check_meant
 
 BUDGETS = "poddisruptionbudgets.policy"
 _RETRY_S = 10
+_TARGET = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "EvictionByEvictionAPI",
+    "message": "Eviction API: evicting",
+}
 _DONE = ("Succeeded", "Failed")
 
 
@@ -52,11 +60,21 @@ def evicted(objects: Objects, key: Key, deletion: Deletion, by: By) -> Change[No
                 raise Problem(500, "InternalError", message)
             for budget in budgets:
                 _take_from(objects, write, budget, key.name)
-        objects.delete(key, deletion, by=by)(write)
+        check_meant(key, pod, deletion)
+        objects.modify(key, lambda before: _told(before, write.now_s), part=Part.STATUS)(write)
+        objects.delete(key, replace(deletion, revision=None), by=by)(write)
         if by.is_dry_run:
             write.discard()
 
     return change
+
+
+def _told(pod: Object, now_s: float) -> Object:
+    """The pod with the condition that says why it goes."""
+    status = pod.get("status") or {}
+    others = [one for one in status.get("conditions") or () if one.get("type") != _TARGET["type"]]
+    condition = {**_TARGET, "lastTransitionTime": moment_text(now_s)}
+    return {**pod, "status": {**status, "conditions": [*others, condition]}}
 
 
 def _is_counted(pod: Object) -> bool:

@@ -114,10 +114,11 @@ def read_wanted(request: Request, newest: int) -> Wanted:
     limit = max(0, request.number("limit"))
     request.number("timeoutSeconds")  # a list ends by itself, but what is no number is wrong here too
     revision_text, match = request.option("resourceVersion"), request.option("resourceVersionMatch")
-    _check_match(revision_text, match)
+    token = request.option("continue")
+    _check_match(revision_text, match, is_continued=bool(token))
     if request.option("sendInitialEvents"):
         raise invalid_options("ListOptions", "sendInitialEvents", "Forbidden: sendInitialEvents is forbidden for list")
-    if token := request.option("continue"):
+    if token:
         if revision_text not in ("", "0"):
             raise bad_request("specifying resource version is not allowed when using continue")
         try:
@@ -132,11 +133,13 @@ def read_wanted(request: Request, newest: int) -> Wanted:
     return Wanted(limit=limit, at=revision if is_exact else 0)
 
 
-def _check_match(revision: str, match: str) -> None:
+def _check_match(revision: str, match: str, *, is_continued: bool) -> None:
     if not match:
         return
     problem = ""
-    if not revision:
+    if is_continued:
+        problem = "Forbidden: resourceVersionMatch is forbidden when continue is provided"
+    elif not revision:
         problem = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
     elif match not in (EXACT, NOT_OLDER):
         problem = f'Unsupported value: "{match[:100]}": supported values: "{EXACT}", "{NOT_OLDER}", ""'

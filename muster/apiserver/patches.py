@@ -47,7 +47,7 @@ def apply_patch(content_type: str, before: Object, body: bytes, kind: Kind | Non
         is_merge = form == MERGE_PATCH
         after = merge_json.merged(before, patch) if is_merge else _strategic(before, patch, kind)
     if not isinstance(after, dict):
-        raise _bad_result("the result is not an object")
+        raise bad_result("the result is not an object")
     return after
 
 
@@ -55,14 +55,15 @@ def read_patched(after: Object, kind: Kind) -> Read:
     """What a patch has left, as its type has it; what is no object of its kind is the patch's mistake."""
     api_version = f"{kind.group}/{kind.version}" if kind.group else kind.version
     if (after.get("apiVersion"), after.get("kind")) != (api_version, kind.kind):
-        raise _bad_result(f"the result is not a {kind.kind} of {api_version}")
+        raise bad_result(f"the result is not a {kind.kind} of {api_version}")
     try:
         return read(after, kind.type_name)
     except Mismatch as problem:
-        raise _bad_result(str(problem)) from None
+        raise bad_result(str(problem)) from None
 
 
-def _bad_result(why: str) -> InvalidObject:
+def bad_result(why: str) -> InvalidObject:
+    """The refusal of a patch for what it would make of the object."""
     return invalid("patch", "", why)
 
 

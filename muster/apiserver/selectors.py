@@ -162,6 +162,8 @@ def read_fields(text: str, served: Served) -> Iterator[FieldTerm]:
         name, operator, value = _split_term(term)
         if not operator:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
+        if not name and not value:
+            continue
         if name not in (served.kind.field_selectors or _EVERYWHERE):
             raise bad_request(_unknown_field(name, served))
         yield FieldTerm(name, _unescaped(value, text), operator != "!=")
@@ -276,7 +278,7 @@ class _LabelReader:
     def expect(self, symbol: str) -> None:
         token = self._take()
         if token.is_word or token.text != symbol:
-            raise bad_request(f"unable to parse requirement: found '{token.text}', expected: '{symbol}'")
+            raise bad_request(f"unable to parse requirement: found '{token.text}' expected: '{symbol}'")
 
     def _word(self) -> str:
         token = self._take()

@@ -155,7 +155,8 @@ def problem_of(error: Exception, served: Served | None, name: str) -> Problem | 
         case NotFound():
             return Problem(404, "NotFound", f"{named(error.key)} not found", details=about(error.key))
         case AlreadyExists():
-            return Problem(409, "AlreadyExists", f"{named(error.key)} already exists", details=about(error.key))
+            message = "object is being deleted: " * error.is_deleting + f"{named(error.key)} already exists"
+            return Problem(409, "AlreadyExists", message, details=about(error.key))
         case Conflict():
             return conflict(error.key, error.problem)
         case Refused():

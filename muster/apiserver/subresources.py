@@ -77,7 +77,12 @@ async def scale(api: Api, request: Request, target: Target) -> Answer:
 
 def _scale_answer(api: Api, request: Request, record: Record) -> Answer:
     found = scale_of(decode(record))
-    if form_of(request) is not Form.TABLE:
+    form = form_of(request)
+    if form is Form.METADATA:
+        return json_answer(
+            {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": found["metadata"]}
+        )
+    if form is Form.PLAIN:
         return json_answer(found)
     from muster.apiserver.tables import table
 

@@ -6,6 +6,7 @@ Bodies are read and checked before the write begins; what depends on the present
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from copy import deepcopy
 
 import msgspec
@@ -16,11 +17,11 @@ from muster.apiserver.bodies import checked_after_patch, read_given
 from muster.apiserver.deletion import deletion_of
 from muster.apiserver.lists import Wanted, find, selection_of
 from muster.apiserver.namespaces import delete_namespace
-from muster.apiserver.patches import apply_patch
+from muster.apiserver.patches import STRATEGIC_PATCH, apply_patch
 from muster.apiserver.requests import Request, Target
 from muster.apiserver.served import Served
 from muster.apiserver.statuses import MODIFIED, Problem, bad_request, conflict, invalid
-from muster.model.errors import InvalidObject
+from muster.model.errors import InvalidObject, quoted
 from muster.store.errors import Conflict, NotFound
 from muster.store.kinds import Object
 from muster.store.metadata import metadata_of
@@ -60,6 +61,11 @@ _MADE_BY_UPDATE = frozenset(
 )
 # Nobody may overwrite these without having seen them; the dialects' own kinds are among them.
 _NEEDS_REVISION = frozenset({"leases.coordination.k8s.io", "poddisruptionbudgets.policy", "runtimeclasses.node.k8s.io"})
+_JOBS = "jobs.batch"
+_PODS_STAY = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+    "or set propagationPolicy=Orphan to suppress this warning"
+)
 
 
 async def create(api: Api, request: Request, target: Target) -> Answer:
@@ -83,7 +89,7 @@ async def update(api: Api, request: Request, target: Target, part: Part = Part.M
     if metadata_of(given).get("resourceVersion") == "0":
         del given["metadata"]["resourceVersion"]  # says the same as none
     revision = metadata_of(given).get("resourceVersion")
-    is_made = not revision and part is Part.MAIN and served.resource in _MADE_BY_UPDATE
+    is_made = served.resource in _MADE_BY_UPDATE
 
     def how(before: Object) -> Object:
         check_uid(target.key, before, metadata_of(given).get("uid"))
@@ -93,8 +99,13 @@ async def update(api: Api, request: Request, target: Target, part: Part = Part.M
 
     def change(write: Transaction) -> tuple[Written, int]:
         if is_made and write.get(target.key) is None:
+            check_uid(target.key, None, metadata_of(given).get("uid"))
+            if part is not Part.MAIN:
+                raise NotFound(target.key)
+            given["metadata"].pop("resourceVersion", None)
             new = api.admission.complete_new(served.resource, given)
-            return api.objects.create(served.resource, new, by)(write), 201
+            made = api.objects.create(served.resource, new, by)(write)
+            return (Written(as_tried(made.record, "")) if by.is_dry_run else made), 201
         return changed(api.objects, target.key, how, part=part, by=by)(write), 200
 
     written, status = await api.store.write(change)
@@ -113,14 +124,23 @@ async def patch(api: Api, request: Request, target: Target, part: Part = Part.MA
     served = target.served
     content_type = request.content_type
     body = await request.body()
-
     kind = served.kind if served.kind.type_name else None
+    is_strategic = content_type == STRATEGIC_PATCH
+    if is_strategic and body.strip() == b"null":
+        body = b"{}"  # such a patch says nothing
 
     def how(before: Object) -> Object:
         had = deepcopy(before) if served.resource == "services" else before  # the patch may use up what it is given
+        uid = before["metadata"]["uid"]
         after = apply_patch(content_type, in_version(before, served), body, kind)
+        if is_strategic:
+            after.update(kind=served.kind.kind, apiVersion=served.api_version)  # such a patch cannot change them
+        if after.get("metadata") is None:
+            raise bad_request("the name of the object is not known any more: the patch has removed the metadata")
         settle_namespace(after, target)
         settle_name(after, target)
+        if (given := metadata_of(after).get("uid")) not in (None, "", uid):
+            raise InvalidObject("metadata.uid", f"Invalid value: {quoted(given)}: field is immutable")
         return api.admission.complete(served.resource, checked_after_patch(request, after, served), had)
 
     written = await api.store.write(changed(api.objects, target.key, how, part=part, by=by))
@@ -167,9 +187,9 @@ def changed(
     return change
 
 
-def check_uid(key: Key, before: Object, uid: object) -> None:
+def check_uid(key: Key, before: Object | None, uid: object) -> None:
     """Refuse what is meant for another object of this name."""
-    found = before["metadata"]["uid"]
+    found = before["metadata"]["uid"] if before is not None else ""
     if uid and uid != found:
         raise conflict(key, f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found}")
 
@@ -201,13 +221,13 @@ def settle_name(given: Object, target: Target) -> None:
 
 async def delete(api: Api, request: Request, target: Target) -> Answer:
     """Delete an object, or mark it for those who have to finish with it first."""
-    deletion, by = await deletion_of(request)
+    deletion, by = await _asked_deletion(request, target)
     if target.served.resource == NAMESPACES:
         change = delete_namespace(api.objects, target.key, deletion, by)
     else:
         change = api.objects.delete(target.key, deletion, by=by)
     try:
-        written = await api.store.write(change)
+        written = await api.store.write(_tried(change, target.key) if by.is_dry_run else change)
     except Conflict as problem:
         raise _other_object(target, problem) from None
     if written.is_gone and target.served.resource not in _SHOWN_WHEN_GONE:
@@ -215,39 +235,57 @@ async def delete(api: Api, request: Request, target: Target) -> Answer:
     return one_answer(api.clock, request, target.served, written.record)
 
 
+async def _asked_deletion(request: Request, target: Target) -> tuple[Deletion, By]:
+    deletion, by = await deletion_of(request)
+    if target.served.resource == _JOBS and deletion.propagation is None:
+        request.warn((_PODS_STAY,))
+    return deletion, by
+
+
+def _tried(change: Change[Written], key: Key) -> Change[Written]:
+    """A write of which nothing is kept: what it leaves has the revision that is there."""
+
+    def tried(write: Transaction) -> Written:
+        before = write.get(key)
+        written = change(write)
+        assert before is not None, "only what is there can be deleted"
+        return Written(as_tried(written.record, str(before.revision)), written.is_gone)
+
+    return tried
+
+
 def _other_object(target: Target, problem: Conflict) -> Problem:
     """The object is not the one that was meant to be deleted; here messages name the kind, not the resource."""
     kind = target.served.kind
     full_kind = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
-    message = f'Operation cannot be fulfilled on {full_kind} "{target.name}": {problem.problem}'
-    details = {"name": target.name, "group": kind.group, "kind": kind.kind}
+    name = problem.key.name
+    message = f'Operation cannot be fulfilled on {full_kind} "{name}": {problem.problem}'
+    details = {"name": name, "group": kind.group, "kind": kind.kind}
     return Problem(409, "Conflict", message, details={name: value for name, value in details.items() if value})
 
 
 async def delete_collection(api: Api, request: Request, target: Target) -> Answer:
     """Delete all objects that are selected."""
-    deletion, by = await deletion_of(request)
     selection = selection_of(request, target)
+    deletion, by = await _asked_deletion(request, target)
     store = api.store.store
     found = await find(store, target.scope, Wanted(), selection)
-    gone: list[Record] = []
     for start in range(0, len(found.records), _DELETED_A_WRITE):
         keys = [record.key for record in found.records[start : start + _DELETED_A_WRITE]]
-        gone += await api.store.write(_delete_all(api.objects, keys, deletion, by))
+        try:
+            await api.store.write(_delete_all(api.objects, keys, deletion, by))
+        except Conflict as problem:
+            raise _other_object(target, problem) from None
     served = target.served
-    items = (shown_bytes(record, served) for record in gone)
+    items = (shown_bytes(record, served) for record in found.records)
     metadata = {"resourceVersion": str(store.revision)}
     return Answer(200, list_body(items, f"{served.kind.kind}List", served.api_version, metadata))
 
 
-def _delete_all(objects: Objects, keys: list[Key], deletion: Deletion, by: By) -> Change[list[Record]]:
-    def change(write: Transaction) -> list[Record]:
-        gone: list[Record] = []
+def _delete_all(objects: Objects, keys: list[Key], deletion: Deletion, by: By) -> Change[None]:
+    def change(write: Transaction) -> None:
         for key in keys:
-            try:
-                gone.append(objects.delete(key, deletion, by=by)(write).record)
-            except NotFound:
-                continue  # somebody else was faster
-        return gone
+            with suppress(NotFound):  # somebody else was faster
+                objects.delete(key, deletion, by=by)(write)
 
     return change

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+SHOWN_CHARACTERS = 400
+
 
 class InvalidObject(Exception):
     """A user's mistake: the field, the problem with it, and what to write instead."""
@@ -28,3 +33,9 @@ class InvalidObjects(InvalidObject):
 
     def __str__(self) -> str:
         return "\n".join(str(problem) for problem in self.problems)
+
+
+def quoted(value: Any) -> str:
+    """A value as the API's messages show it, cut where it is long."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"

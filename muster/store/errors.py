@@ -20,9 +20,10 @@ class NotFound(StoreError):
 class AlreadyExists(StoreError):
     """There is an object of this name already."""
 
-    def __init__(self, key: Key) -> None:
+    def __init__(self, key: Key, *, is_deleting: bool = False) -> None:
         super().__init__(f"{key} exists already")
         self.key = key
+        self.is_deleting = is_deleting
 
 
 class Conflict(StoreError):

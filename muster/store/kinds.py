@@ -50,6 +50,7 @@ class KindRules:
     status_metadata: tuple[str, ...] = ()  # what of the metadata a write to the status changes too
     immutable: tuple[str, ...] = ()  # fields such as spec.selector
     propagation: Propagation = Propagation.BACKGROUND  # unless a deletion says otherwise
+    can_own: bool = True  # whether its deletion can mean anything to other objects
     name_problem: Callable[[str], str] = dns1123_subdomain_problem
     is_marked_first: bool = False  # even one that nothing holds is seen to be deleted before it is gone
     # The hooks may change the object they are given: it is a copy of this one write.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from muster.model.errors import InvalidObject, InvalidObjects
+from muster.model.errors import InvalidObject, quoted
 from muster.model.fields import Fields, shown
 from muster.model.labels import dns1123_label_problem, label_key_problem, label_value_problem
 from muster.store.identities import SUFFIX_LENGTH
@@ -47,75 +47,79 @@ def generated_name(prefix: str, suffix: str) -> str:
     return prefix[:GENERATED_MOST] + suffix
 
 
-def check_metadata(given: Object, rules: KindRules, before: Object | None) -> None:
-    """Raise all that is wrong with an object's metadata."""
+def metadata_problems(given: Object, rules: KindRules, before: Object | None) -> tuple[InvalidObject, ...]:
+    """All that is wrong with an object's metadata."""
     fields = Fields.of(given["metadata"], "metadata")
-    problems = [
+    return (
         *_name_problems(fields, rules),
         *_namespace_problems(fields, rules),
         *_label_problems(fields),
         *_finalizer_problems(fields, before),
         *_owner_problems(fields),
-    ]
-    if problems:
-        raise problems[0] if len(problems) == 1 else InvalidObjects(tuple(problems))
+    )
 
 
 def _name_problems(fields: Fields, rules: KindRules) -> Iterator[InvalidObject]:
     name = fields.text("name")
     if not name:
-        yield fields.error("name", "is missing", "give a name, or a generateName")
+        yield fields.error("name", "Required value: name or generateName is required")
     elif problem := rules.name_problem(name):
-        yield fields.error("name", f"{shown(name)} {problem}", "give a name that obeys the rule")
+        yield _invalid(fields, "name", name, problem)
 
 
 def _namespace_problems(fields: Fields, rules: KindRules) -> Iterator[InvalidObject]:
     namespace = fields.text("namespace")
     if not rules.is_namespaced:
         if namespace:
-            yield fields.error("namespace", f"is {shown(namespace)}, but a {rules.kind} has none", "leave it out")
+            yield fields.error("namespace", f"Forbidden: not allowed on a {rules.kind}, which is in no namespace")
     elif not namespace:
-        yield fields.error("namespace", "is missing", "give a namespace")
+        yield fields.error("namespace", "Required value")
     elif problem := dns1123_label_problem(namespace):
-        yield fields.error("namespace", f"{shown(namespace)} {problem}", "give the name of a namespace")
+        yield _invalid(fields, "namespace", namespace, problem)
 
 
 def _label_problems(fields: Fields) -> Iterator[InvalidObject]:
     for key, value in fields.text_map("labels").items():
         if problem := label_key_problem(key):
-            yield fields.error("labels", f"the key {shown(key)} {problem}", "give a key such as example.com/name")
+            yield _invalid(fields, "labels", key, problem)
         if problem := label_value_problem(value):
-            yield fields.error("labels", f"the value {shown(value)} {problem}", "give a value that obeys the rule")
+            yield _invalid(fields, "labels", value, problem)
     annotations = fields.text_map("annotations")
     for key in annotations:
         if problem := label_key_problem(key.lower()):
-            yield fields.error("annotations", f"the key {shown(key)} {problem}", "give a key such as example.com/name")
+            yield _invalid(fields, "annotations", key, problem)
     size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
     if size > ANNOTATIONS_BYTES:
-        yield fields.error("annotations", f"are {size} bytes long", f"give at most {ANNOTATIONS_BYTES}")
+        yield fields.error("annotations", f"Too long: may not be more than {ANNOTATIONS_BYTES} bytes")
 
 
 def _finalizer_problems(fields: Fields, before: Object | None) -> Iterator[InvalidObject]:
     finalizers = fields.texts("finalizers")
     for one in finalizers:
         if problem := label_key_problem(one):
-            yield fields.error("finalizers", f"{shown(one)} {problem}", "give a name such as example.com/cleanup")
+            yield _invalid(fields, "finalizers", one, problem)
     if {ORPHAN, FOREGROUND} <= set(finalizers):
-        yield fields.error("finalizers", f"has both {ORPHAN} and {FOREGROUND}", "give one of them")
+        why = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"
+        yield _invalid(fields, "finalizers", list(finalizers), why)
     if before is not None and is_deleting(before):
         added = sorted(set(finalizers) - set(finalizers_of(before)))
         if added:
-            problem = f"gets {', '.join(added)} while the object is being deleted"
-            yield fields.error("finalizers", problem, "finalizers can only be taken off now")
+            why = f"only taking finalizers off is possible while the object is deleted, and {', '.join(added)} is new"
+            yield fields.error("finalizers", f"Forbidden: {why}")
 
 
 def _owner_problems(fields: Fields) -> Iterator[InvalidObject]:
-    controllers = 0
+    controllers = []
     for owner in fields.children("ownerReferences"):
         for name in ("apiVersion", "kind", "name", "uid"):
             if not owner.text(name):
-                yield owner.error(name, "is missing", "say exactly which object is the owner")
-        controllers += owner.flag("controller")
+                yield _invalid(fields, f"ownerReferences.{name}", "", "must not be empty")
+        controllers += [owner.text("name")] * owner.flag("controller")
         owner.flag("blockOwnerDeletion")
-    if controllers > 1:
-        yield fields.error("ownerReferences", "names more than one controller", "let one owner be the controller")
+    if len(controllers) > 1:
+        why = f"only one reference can be the controller, not {', '.join(controllers[:10])}"
+        yield fields.error("ownerReferences", f"Invalid value: {why}")
+
+
+def _invalid(fields: Fields, name: str, value: object, problem: str) -> InvalidObject:
+    return fields.error(name, f"Invalid value: {quoted(value)}: {problem}")

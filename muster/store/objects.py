@@ -108,8 +108,8 @@ class Objects:
                     break
                 new = self._born(given, rules)
                 key = _key_of(new, rules)
-            if write.get(key) is not None:
-                raise AlreadyExists(key)
+            if (there := write.get(key)) is not None:
+                raise AlreadyExists(key, is_deleting=is_deleting(decode(there)))
             return self._put(write, "create", new, key, by)
 
         return change
@@ -139,7 +139,7 @@ class Objects:
             if new == before:
                 return Written(record)  # no write, no revision, no event
             if is_deleting(before) and is_gone(new):
-                return self._remove(write, new, key, by)
+                return self._let_go(write, new, key, by)
             return self._put(write, "update" if part is Part.MAIN else "update status", new, key, by)
 
         return change
@@ -169,7 +169,7 @@ class Objects:
         For the garbage collector. Nobody's validation is asked: an object must not become immortal by a new rule.
         """
         if is_gone(new):
-            self._remove(write, new, key, NOBODY)
+            self._let_go(write, new, key, NOBODY)
         else:
             self._put(write, "update", new, key, NOBODY)
 
@@ -191,6 +191,13 @@ class Objects:
         value = _encoded(new, write.next_revision)
         record = write.put(key, uid=new["metadata"]["uid"], value=value, owners=owners_of(new))
         return self._finish(write, verb, Written(record), by)
+
+    def _let_go(self, write: Transaction, new: Object, key: Key, by: By) -> Written:
+        """Remove what nothing holds any more: others see it as it was stored last, the writer as it is now."""
+        record, before = _present(write, key)
+        new["metadata"]["resourceVersion"] = str(record.revision)
+        gone = self._remove(write, before, key, by)
+        return Written(msgspec.structs.replace(gone.record, value=_encode(new)), is_gone=True)
 
     def _remove(self, write: Transaction, last: Object, key: Key, by: By) -> Written:
         record = write.remove(key, _encoded(last, write.next_revision))

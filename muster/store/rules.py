@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from muster.model.errors import InvalidObject
+from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import shown
 from muster.model.times import moment_text, parse_moment
 from muster.store.errors import Conflict
@@ -18,11 +18,11 @@ from muster.store.metadata import (
     KEPT,
     NEVER,
     ORPHAN,
-    check_metadata,
     finalizers_of,
     generated_name,
     is_deleting,
     metadata_of,
+    metadata_problems,
 )
 from muster.store.records import Key
 
@@ -63,8 +63,7 @@ def created(given: Object, rules: KindRules, birth: Birth) -> Object:
     if rules.has_status and not rules.is_status_kept:
         new.pop("status", None)
     new = rules.default(new)
-    check_metadata(new, rules, None)
-    rules.validate(new, None)
+    _check(new, None, rules)
     return new
 
 
@@ -75,11 +74,10 @@ def updated(before: Object, given: Object, rules: KindRules) -> Object:
     if rules.has_status:
         _take_over(new, before, "status")
     new = rules.default(new)
-    check_metadata(new, rules, before)
     for path in rules.immutable:
         if (value := _at(new, path)) != _at(before, path):
             raise InvalidObject(path, f"is changed to {shown(value)}, and cannot change", "delete the object first")
-    rules.validate(new, before)
+    _check(new, before, rules)
     if rules.has_generation and _meaning(new) != _meaning(before):
         new["metadata"]["generation"] = _generation(before) + 1
     return new
@@ -91,12 +89,24 @@ def status_updated(before: Object, given: Object, rules: KindRules) -> Object:
     _take_over(new, _stored(given, rules), "status")
     for name in rules.status_metadata:
         _take_over(new["metadata"], metadata_of(given), name)
-    if new["metadata"] != before["metadata"]:
-        check_metadata(new, rules, before)
-    rules.validate(new, before)
+    new = rules.default(new)
+    _check(new, before, rules)
     # A rule may count what it sees as a change of the object itself; a write to the status never is.
     _take_over(new["metadata"], before["metadata"], "generation")
     return new
+
+
+def _check(new: Object, before: Object | None, rules: KindRules) -> None:
+    """Raise all that is wrong with an object, of its metadata and of the rest."""
+    problems: tuple[InvalidObject, ...] = ()
+    if before is None or new["metadata"] != before["metadata"]:
+        problems = metadata_problems(new, rules, before)
+    try:
+        rules.validate(new, before)
+    except InvalidObject as problem:
+        problems += problem.problems if isinstance(problem, InvalidObjects) else (problem,)
+    if problems:
+        raise problems[0] if len(problems) == 1 else InvalidObjects(problems)
 
 
 def check_same(key: Key, before: Object, *, uid: object, revision: object) -> None:
@@ -200,6 +210,8 @@ def without_finalizer(before: Object, finalizer: str) -> Object:
 
 def _finalizers_after(before: Object, deletion: Deletion, rules: KindRules) -> list[str]:
     finalizers = finalizers_of(before)
+    if not rules.can_own:
+        return finalizers
     propagation = deletion.propagation
     if propagation is None:
         if ORPHAN in finalizers or FOREGROUND in finalizers:

@@ -309,8 +309,6 @@ def event_told(event: Json) -> Json:
     if item["kind"] == "Table":
         return {"type": event["type"], "cells": [row["cells"][0] for row in item["rows"]]}
     kept = ("name", "labels", "finalizers")
-    if event["type"] == "DELETED":
-        kept = ("name", "labels")  # Kubernetes shows what held the object to the last, Muster that nothing does
     metadata = {name: item["metadata"].get(name) for name in kept}
     is_deleting = "deletionTimestamp" in item["metadata"]
     return {"type": event["type"], "kind": item["kind"], **metadata, "data": item.get("data"), "going": is_deleting}

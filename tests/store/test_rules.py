@@ -88,24 +88,24 @@ def test_names_are_generated(metadata, want):
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        pytest.param({"name": ""}, "metadata.name: is missing", id="no name"),
-        pytest.param({"name": "A_b"}, "metadata.name: 'A_b' has characters", id="a bad name"),
+        pytest.param({"name": ""}, "metadata.name: Required value", id="no name"),
+        pytest.param({"name": "A_b"}, 'metadata.name: Invalid value: "A_b": has characters', id="a bad name"),
         pytest.param({"name": 3}, "metadata.name: is 3", id="a name that is no text"),
         pytest.param({"name": "", "generateName": 3}, "metadata.generateName: is 3", id="a prefix that is no text"),
-        pytest.param({"namespace": ""}, "metadata.namespace: is missing", id="no namespace"),
-        pytest.param({"namespace": "a.b"}, "metadata.namespace: 'a.b' has characters", id="a bad namespace"),
+        pytest.param({"namespace": ""}, "metadata.namespace: Required value", id="no namespace"),
+        pytest.param({"namespace": "a.b"}, 'metadata.namespace: Invalid value: "a.b": has characters', id="a bad namespace"),
         pytest.param({"resourceVersion": "3"}, "metadata.resourceVersion: is set", id="a revision"),
-        pytest.param({"labels": {"a b": "x"}}, "metadata.labels: the key 'a b'", id="a bad label"),
-        pytest.param({"labels": {"a": "x y"}}, "metadata.labels: the value 'x y'", id="a bad value"),
+        pytest.param({"labels": {"a b": "x"}}, 'metadata.labels: Invalid value: "a b"', id="a bad label"),
+        pytest.param({"labels": {"a": "x y"}}, 'metadata.labels: Invalid value: "x y"', id="a bad value"),
         pytest.param({"labels": ["a"]}, "metadata.labels: is a list", id="labels that are a list"),
-        pytest.param({"annotations": {"/": "x"}}, "metadata.annotations: the key '/'", id="a bad annotation"),
-        pytest.param({"annotations": {"a": "x" * 2**18}}, "annotations: are 262145 bytes", id="too many annotations"),
-        pytest.param({"finalizers": ["a b"]}, "metadata.finalizers: 'a b'", id="a bad finalizer"),
-        pytest.param({"finalizers": [ORPHAN, FOREGROUND]}, "has both orphan and foregroundDeletion", id="both"),
-        pytest.param({"ownerReferences": [{"uid": "u"}]}, r"ownerReferences\[0\].apiVersion: is missing", id="half"),
+        pytest.param({"annotations": {"/": "x"}}, 'metadata.annotations: Invalid value: "/"', id="a bad annotation"),
+        pytest.param({"annotations": {"a": "x" * 2**18}}, "annotations: Too long", id="too many annotations"),
+        pytest.param({"finalizers": ["a b"]}, 'metadata.finalizers: Invalid value: "a b"', id="a bad finalizer"),
+        pytest.param({"finalizers": [ORPHAN, FOREGROUND]}, "orphan and foregroundDeletion cannot be both set", id="both"),
+        pytest.param({"ownerReferences": [{"uid": "u"}]}, 'ownerReferences.apiVersion: Invalid value: ""', id="half"),
         pytest.param(
             {"ownerReferences": [dict(apiVersion="v1", kind="X", name="x", uid=uid, controller=True) for uid in "ab"]},
-            "names more than one controller",
+            "only one reference can be the controller, not x, x",
             id="two controllers",
         ),
     ],
@@ -123,7 +123,7 @@ def test_all_mistakes_are_told_at_once():
 
 def test_kinds_of_the_whole_cluster_have_no_namespace():
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "namespace": "x"}}
-    with pytest.raises(InvalidObject, match="a Node has none"):
+    with pytest.raises(InvalidObject, match="not allowed on a Node"):
         created(node, NODES, BIRTH)
     with pytest.raises(InvalidObject, match="metadata: is missing"):
         created({"apiVersion": "v1", "kind": "Node"}, NODES, BIRTH)
@@ -163,7 +163,16 @@ def test_each_write_has_its_half():
     status = status_updated(STORED, given, PODS)
     assert status == {**STORED, "status": {"phase": "Running"}}
     without = {name: value for name, value in given.items() if name != "status"}
-    assert "status" not in status_updated(STORED, without, PODS)
+    assert status_updated(STORED, without, PODS)["status"] == {"phase": "Pending"}, "as a kind has it by default"
+
+
+def test_a_kind_says_what_of_the_metadata_goes_with_its_status():
+    rules = replace(PODS, status_metadata=("labels", "finalizers"))
+    given = stored(labels={"a": "b"}, annotations={"c": "d"}, finalizers=["x/y"], generation=9)
+    metadata = status_updated(STORED, given, rules)["metadata"]
+    assert metadata == {**STORED["metadata"], "labels": {"a": "b"}, "finalizers": ["x/y"]}
+    with pytest.raises(InvalidObject, match=r"metadata\.labels"):
+        status_updated(STORED, stored(labels={"a b": "c"}), rules)
 
 
 def test_a_kind_without_a_status_of_its_own_has_one_half():
@@ -257,6 +266,11 @@ def test_a_kind_may_have_another_propagation():
     assert deletion_of(stored(), rules=rules) == ("22:13:20Z", 0, [ORPHAN])
 
 
+def test_what_nothing_can_belong_to_goes_without_asking_others():
+    rules = replace(PODS, can_own=False)
+    assert deletion_of(stored(), Deletion(propagation=Propagation.ORPHAN), rules) == GONE
+
+
 def test_a_deletion_counts_as_something_asked_for():
     assert deleted(stored(spec=BOUND), Deletion(), PODS, START_S)["metadata"]["generation"] == 2
     assert deleted(stored(spec=BOUND, **LEAVING), Deletion(grace_s=9), PODS, START_S)["metadata"]["generation"] == 2
@@ -264,6 +278,6 @@ def test_a_deletion_counts_as_something_asked_for():
 
 def test_while_it_is_deleted_finalizers_only_go():
     before = stored(finalizers=["x/y"], **LEAVING)
-    with pytest.raises(InvalidObject, match="gets x/z while the object is being deleted"):
+    with pytest.raises(InvalidObject, match="Forbidden: only taking finalizers off .* x/z is new"):
         updated(before, stored(finalizers=["x/y", "x/z"]), PODS)
     assert "finalizers" not in updated(before, stored(), PODS)["metadata"]

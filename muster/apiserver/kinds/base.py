@@ -11,13 +11,15 @@ from typing import Any
 
 from muster.apiserver.facts import KINDS, Kind
 from muster.apiserver.field_checks import read_body
-from muster.apiserver.kinds.problems import Problems, raise_all
+from muster.apiserver.kinds.problems import Problems, invalid, raise_all
 from muster.store.kinds import KindRules
 
 Object = dict[str, Any]
 Fill = Callable[[Object], None]
 CheckObject = Callable[[Object], Problems]
 Change = Callable[[Object, Object], Problems]
+_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
+_TAKE_ANY_FINALIZER = ("Event", "Lease", "PodDisruptionBudget", "RuntimeClass")
 STATUS_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
@@ -43,6 +45,16 @@ def is_new(given: Object) -> bool:
     return not given["metadata"].get("resourceVersion")
 
 
+def _finalizers(given: Object) -> Problems:
+    """A finalizer without a domain is one of those that Kubernetes knows; a few kinds take any."""
+    if given["kind"] in _TAKE_ANY_FINALIZER:
+        return
+    for index, one in enumerate(given["metadata"].get("finalizers") or ()):
+        if "/" not in one and one not in _STANDARD_FINALIZERS:
+            detail = "name is neither a standard finalizer name nor is it fully qualified"
+            yield invalid(f"metadata.finalizers[{index}]", one, detail)
+
+
 def kind_rules(
     names: tuple[str, str, str],
     *,
@@ -63,7 +75,7 @@ def kind_rules(
 
     def validate(new: Object, before: Object | None) -> None:
         changes = () if before is None else tuple(change(new, before))
-        raise_all((*check(new), *changes))
+        raise_all((*_finalizers(new), *check(new), *changes))
 
     return KindRules(
         resource=resource_of(kind),

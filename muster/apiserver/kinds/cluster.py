@@ -225,6 +225,7 @@ KINDS = (
         convert=event_views.convert,
         name_problem=path_segment_problem,
         has_generation=False,
+        can_own=False,
     ),
     kind_rules(
         ("node.k8s.io", "v1", "RuntimeClass"),

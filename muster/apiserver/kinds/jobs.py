@@ -281,7 +281,7 @@ _OWN_LABELS = {OLD_UID_LABEL: "uid", OLD_NAME_LABEL: "name", UID_LABEL: "uid", N
 
 def _generated(job: Object, own: Mapping[str, str]) -> Problems:
     """Whoever does not choose the pods may not choose the labels either."""
-    wanted = {label: job["metadata"][field] for label, field in own.items()}
+    wanted = {label: job["metadata"].get(field, "") for label, field in own.items()}
     labels, selector = job["spec"]["template"]["metadata"].get("labels") or {}, job["spec"]["selector"]
     for label, value in wanted.items():
         if label not in labels:

@@ -148,6 +148,8 @@ def _tokens_without_account(spec: Object) -> Problems:
 
 def _change(new: Object, before: Object) -> Problems:
     spec, old = new["spec"], before["spec"]
+    if quality := (before.get("status") or {}).get("qosClass"):
+        new["status"] = {**(new.get("status") or {}), "qosClass": quality}
     for kind in ("containers", "initContainers"):
         if len(spec.get(kind) or ()) != len(old.get(kind) or ()):
             yield forbidden(f"spec.{kind}", "pod updates may not add or remove containers")

@@ -9,9 +9,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from muster.model.errors import InvalidObject, InvalidObjects
-
-SHOWN_CHARACTERS = 400
+from muster.model.errors import InvalidObject, InvalidObjects, quoted
 
 Problems = Iterator[InvalidObject]
 
@@ -55,12 +53,6 @@ def raise_all(problems: Iterable[InvalidObject]) -> None:
     found = tuple(problems)
     if found:
         raise found[0] if len(found) == 1 else InvalidObjects(found)
-
-
-def quoted(value: Any) -> str:
-    """A value as messages show it, cut where it is long."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
 
 
 def _joined(start: str, detail: str) -> str:
