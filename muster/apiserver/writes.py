@@ -105,7 +105,7 @@ async def update(api: Api, request: Request, target: Target, part: Part = Part.M
             given["metadata"].pop("resourceVersion", None)
             new = api.admission.complete_new(served.resource, given)
             made = api.objects.create(served.resource, new, by)(write)
-            return (Written(as_tried(made.record, "")) if by.is_dry_run else made), 201
+            return (Written(as_tried(made.record, revision or "")) if by.is_dry_run else made), 201
         return changed(api.objects, target.key, how, part=part, by=by)(write), 200
 
     written, status = await api.store.write(change)

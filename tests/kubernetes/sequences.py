@@ -226,7 +226,7 @@ def _create(chance: Random, family: Family) -> Step:
         case 4:
             body = _broken(chance, item)
         case 5:
-            body = chance.choice((b"", b"{", b"[]", b"null", b"1", b'{"metadata":[]}', b'{"metadata":{"labels":1}}'))
+            body = chance.choice((b"", b"{", b"[]", b"1", b'{"metadata":[]}', b'{"metadata":{"labels":1}}'))
         case 6:
             text = json.dumps(item).replace("{ns}", "default" if family.is_namespaced else "{ns}")
             body, content_type = f"{text}\n---\nsecond: document\n", YAML
@@ -376,6 +376,8 @@ def _delete(chance: Random, family: Family) -> Step:
         )
     )
     query = ""
+    if family.plural == "jobs" and not isinstance(body, bytes):
+        body = {"propagationPolicy": "Background", **(body or {})}  # otherwise their pods are orphaned, see above
     if body is None:
         query = chance.choice(
             ("", "?gracePeriodSeconds=0", "?propagationPolicy=Foreground&dryRun=All", "?orphanDependents=1&dryRun=All")
@@ -397,7 +399,7 @@ def _list(chance: Random, family: Family) -> Step:
             query.append(f"continue=<continue of {family.plural}>")
     if chance.random() < 0.2:
         query.append(f"resourceVersion={chance.choice(('0', f'<revision of list {family.plural}>'))}")
-        if chance.random() < 0.5:
+        if chance.random() < 0.5 and not any(one.startswith("continue") for one in query):
             query.append(f"resourceVersionMatch={chance.choice(('Exact', 'NotOlderThan', 'Nope'))}")
     accept = chance.choice(("", "", TABLE, METADATA_LIST))
     return Step("GET", family.collection + (f"?{'&'.join(query)}" if query else ""), accept=accept)

@@ -201,6 +201,10 @@ def _blames_the_client(_step: Step, ours: Json, theirs: Json) -> bool:
     return bool(theirs["status"] in (0, 500) and 400 <= ours["status"] < 500)
 
 
+def _keeps_the_limit(step: Step, ours: Json, _theirs: Json) -> bool:
+    return "limit=" in step.path and "resourceVersion=0" in step.path and ours["status"] == 200
+
+
 _COUNTED = ("priorityclasses",)
 _OF_PATCH = ("patch", "FieldValueInvalid")
 _ON_PURPOSE: dict[str, Callable[[Step, Json, Json], bool]] = {
@@ -208,5 +212,6 @@ _ON_PURPOSE: dict[str, Callable[[Step, Json, Json], bool]] = {
     "the generation counts changes of every kind": _counts_changes,
     "a write to the status makes no object where there is none, not even a service": _makes_no_status,
     "the real server forgets what was before its last compaction": _remembers_more,
+    "a limit holds even where any revision will do": _keeps_the_limit,
     "what is wrong with a request is the client's mistake": _blames_the_client,
 }

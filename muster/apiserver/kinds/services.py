@@ -123,6 +123,8 @@ def _check(service: Object) -> Problems:
             yield invalid(where, seconds, f"must be greater than 0 and less than {AFFINITY_MOST_S}")
     yield from _traffic(spec)
     if kind != "LoadBalancer":
+        if ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress"):
+            yield forbidden("status.loadBalancer.ingress", "may only be used when `spec.type` is 'LoadBalancer'")
         for name in ("loadBalancerSourceRanges", "allocateLoadBalancerNodePorts", "loadBalancerClass"):
             if spec.get(name) not in (None, []):
                 yield forbidden(f"spec.{name}", "may only be used when `type` is 'LoadBalancer'")
@@ -188,10 +190,33 @@ def _traffic(spec: Object) -> Problems:
 
 def _change(new: Object, before: Object) -> Problems:
     spec, old = new["spec"], before["spec"]
+    _leave_behind(spec, old)
     _carry_over(spec, old)
     keeps_address = "ExternalName" not in (spec["type"], old.get("type"))
     if keeps_address and old.get("clusterIP") and spec.get("clusterIP") != old["clusterIP"]:
         yield invalid("spec.clusterIPs[0]", [spec.get("clusterIP") or ""], "may not change once set")
+
+
+_OF_TYPES = (
+    (_EXTERNAL, ("externalTrafficPolicy", "healthCheckNodePort")),
+    (("LoadBalancer",), ("allocateLoadBalancerNodePorts", "loadBalancerClass")),
+    (("ClusterIP", *_EXTERNAL), ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")),
+)
+
+
+def _leave_behind(spec: Object, old: Object) -> None:
+    """What a service had by its old type goes with it, unless the writer has changed it too."""
+    for types, names in _OF_TYPES:
+        if old.get("type") in types and spec["type"] not in types:
+            for name in names:
+                if spec.get(name) == old.get(name):
+                    spec.pop(name, None)
+    numbers = [one.get("nodePort") for one in old.get("ports") or ()]
+    if old.get("type") in _EXTERNAL and spec["type"] not in _EXTERNAL:
+        ports = spec.get("ports") or ()
+        if [one.get("nodePort") for one in ports] == numbers:
+            for port in ports:
+                port.pop("nodePort", None)
 
 
 def _carry_over(spec: Object, old: Object) -> None:
