@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from muster.apiserver.facts import TYPES, Field, Shape
-from muster.apiserver.kinds.problems import quoted
 from muster.apiserver.statuses import Problem, bad_request
+from muster.model.errors import quoted
 
 DIRECTIVE = "$patch"
 RETAIN_KEYS = "$retainKeys"
