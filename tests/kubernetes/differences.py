@@ -27,13 +27,6 @@ def _has_no_answer(_kind: str, _ours: Verdict, theirs: Verdict) -> bool:
     return theirs.code == NO_ANSWER
 
 
-def _tells_metadata_alone(_kind: str, ours: Verdict, theirs: Verdict) -> bool:
-    if (ours.code, theirs.code) != (422, 422) or not ours.causes:
-        return False
-    is_of_metadata = all(field.startswith("metadata") for field, _ in ours.causes)
-    return is_of_metadata and {field for field, _ in ours.causes} <= {field for field, _ in theirs.causes}
-
-
 def _paths_of_taints(kind: str, ours: Verdict, theirs: Verdict) -> bool:
     renamed = {(field.replace("metadata.taints", "spec.taints"), reason) for field, reason in theirs.causes}
     return kind == "Node" and ours.code == theirs.code == 422 and ours.causes == renamed
@@ -78,11 +71,6 @@ def _masked_key(kind: str, ours: Verdict, theirs: Verdict) -> bool:
 
 DIFFERENCES = (
     Difference("no answer", "the real server's rules crash on the object, and it hangs up", _has_no_answer),
-    Difference(
-        "metadata alone",
-        "the store checks what all objects have in common first, and the rules of the kind only if that is right",
-        _tells_metadata_alone,
-    ),
     Difference("taints", "the real server says metadata.taints, where there is no such field", _paths_of_taints),
     Difference(
         "protection",

@@ -12,7 +12,6 @@ from muster.apiserver.kinds.checks import (
     dns_label,
     fields,
     label_selector,
-    labels,
     matches_labels,
     not_negative,
     one_of,
@@ -190,7 +189,6 @@ def _check_replication_controller(controller: Object) -> Problems:
     given = found["metadata"].get("labels") or {}
     if any(given.get(key) != value for key, value in selector.items()):
         yield invalid("spec.template.metadata.labels", given, "`selector` does not match template `labels`")
-    yield from labels(selector, "spec.selector")
     yield from template(found, "spec.template")
     yield from _always_running(found)
 
