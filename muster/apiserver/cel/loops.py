@@ -1,0 +1,168 @@
+"""The macros that go through a list or a map, as functions of a frame. Built by the evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cmp_to_key
+from typing import Any
+
+from muster.apiserver.cel.comparing import order
+from muster.apiserver.cel.problems import EvaluationProblem, no_such_overload
+from muster.apiserver.cel.values import LISTS, MAPS, NONE, Optional
+
+Frame = list[Any]
+Run = Callable[[Frame], Any]
+Places = tuple[int, ...]  # of the loop's one or two variables in the frame
+Build = Callable[[Run, Places, "Run | None", Run, int], Run]
+
+
+def _turns(frame: Frame, source: Any, places: Places, steps: int) -> Iterable[Any]:
+    """Sets the variables to each element in turn and charges for the turn; gives the key or the index."""
+    budget = frame[0]
+    first = places[0]
+    if isinstance(source, LISTS):
+        if len(places) == 1:
+            for value in source:
+                budget.charge(steps)
+                frame[first] = value
+                yield value
+        else:
+            for index, value in enumerate(source):
+                budget.charge(steps)
+                frame[first], frame[places[1]] = index, value
+                yield index
+    elif isinstance(source, MAPS):
+        for key in source:
+            budget.charge(steps)
+            frame[first] = key
+            if len(places) == 2:
+                frame[places[1]] = source[key]
+            yield key
+    else:
+        raise no_such_overload()
+
+
+def _is_true(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise no_such_overload()
+    return value
+
+
+def _quantifier(deciding: bool) -> Build:
+    """all() and exists(): one element decides, whatever goes wrong at others."""
+
+    def build(source: Run, places: Places, condition: Run | None, body: Run, steps: int) -> Run:
+        def run(frame: Frame) -> bool:
+            problem: EvaluationProblem | None = None
+            for _ in _turns(frame, source(frame), places, steps):
+                try:
+                    if _is_true(body(frame)) is deciding:
+                        return deciding
+                except EvaluationProblem as found:
+                    problem = problem or found
+            if problem is not None:
+                raise problem
+            return not deciding
+
+        return run
+
+    return build
+
+
+def _exists_one(source: Run, places: Places, condition: Run | None, body: Run, steps: int) -> Run:
+    return lambda frame: sum(_is_true(body(frame)) for _ in _turns(frame, source(frame), places, steps)) == 1
+
+
+def _filter(source: Run, places: Places, condition: Run | None, body: Run, steps: int) -> Run:
+    def run(frame: Frame) -> list[Any]:
+        # The element is read again after the body: a loop inside it has places of its own.
+        turns = _turns(frame, source(frame), places, steps)
+        return [frame[places[0]] for _ in turns if _is_true(body(frame))]
+
+    return run
+
+
+def _list(source: Run, places: Places, condition: Run | None, body: Run, steps: int) -> Run:
+    def run(frame: Frame) -> list[Any]:
+        turns = _turns(frame, source(frame), places, steps)
+        return [body(frame) for _ in turns if condition is None or _is_true(condition(frame))]
+
+    return run
+
+
+def _map(source: Run, places: Places, condition: Run | None, body: Run, steps: int) -> Run:
+    def run(frame: Frame) -> dict[Any, Any]:
+        turns = _turns(frame, source(frame), places, steps)
+        return {key: body(frame) for key in turns if condition is None or _is_true(condition(frame))}
+
+    return run
+
+
+def _map_of_entries(source: Run, places: Places, condition: Run | None, body: Run, steps: int) -> Run:
+    def run(frame: Frame) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        for _ in _turns(frame, source(frame), places, steps):
+            if condition is not None and not _is_true(condition(frame)):
+                continue
+            entries = body(frame)
+            if not isinstance(entries, MAPS):
+                raise no_such_overload()
+            frame[0].charge(len(entries))
+            for key in entries:
+                if key in found:
+                    raise EvaluationProblem(f"insert failed: key {key} already exists")
+                found[key] = entries[key]
+        return found
+
+    return run
+
+
+def _sorted_by(source: Run, places: Places, condition: Run | None, body: Run, steps: int) -> Run:
+    def run(frame: Frame) -> list[Any]:
+        values = source(frame)
+        if not isinstance(values, LISTS):
+            raise no_such_overload()
+        keyed = [(body(frame), frame[places[0]]) for _ in _turns(frame, values, places, steps)]
+        frame[0].charge(len(keyed) * len(keyed).bit_length())
+        return [value for _, value in sorted(keyed, key=cmp_to_key(lambda one, other: order(one[0], other[0])))]
+
+    return run
+
+
+def _optional(*, is_flat: bool) -> Build:
+    """optMap() and optFlatMap(): the body for the value, if there is one."""
+
+    def build(source: Run, places: Places, condition: Run | None, body: Run, steps: int) -> Run:
+        def run(frame: Frame) -> Any:
+            value = source(frame)
+            if not isinstance(value, Optional):
+                raise no_such_overload()
+            if not value.has_value:
+                return NONE
+            frame[0].charge(steps)
+            frame[places[0]] = value.value
+            found = body(frame)
+            if not is_flat:
+                return Optional(True, found)
+            if not isinstance(found, Optional):
+                raise no_such_overload()
+            return found
+
+        return run
+
+    return build
+
+
+LOOPS: dict[str, Build] = {
+    "all": _quantifier(False),
+    "exists": _quantifier(True),
+    "exists_one": _exists_one,
+    "filter": _filter,
+    "map": _list,
+    "transformList": _list,
+    "transformMap": _map,
+    "transformMapEntry": _map_of_entries,
+    "sortBy": _sorted_by,
+    "optMap": _optional(is_flat=False),
+    "optFlatMap": _optional(is_flat=True),
+}
