@@ -50,6 +50,7 @@ class _Checker:
         self._scopes: list[Mapping[str, Type]] = [variables]
         self._types = Substitution()
         self._checked: list[Node] = []
+        self._formats = 0  # the calls of format() around: only there may the elements of a list differ
 
     def settle(self, node: Node) -> None:
         """Replace type variables by what they turned out to be."""
@@ -140,6 +141,9 @@ class _Checker:
             elif found.kind == "dyn":
                 common = DYN
             elif not self._types.fits(common, found):
+                if self._formats:
+                    common = DYN
+                    continue
                 self._refuse(node, f"expected type '{self._shown(common)}' but found '{self._shown(found)}'")
         return common if common is not None else Type("variable")
 
@@ -162,21 +166,24 @@ class _Checker:
             qualified = f"{written}.{node.function}"
             if qualified in FUNCTIONS:
                 node.function, node.arguments, node.is_method = qualified, node.arguments[1:], False
+        self._formats += node.function == "format"
         arguments = [self.type_of(one) for one in node.arguments]
+        self._formats -= node.function == "format"
         if node.function in ("_&&_", "_||_"):
             return self._logical(node, arguments)
         if node.function == "_?_:_":
             return self._conditional(node, arguments)
+        if any(self._types.found(one) is ERROR for one in arguments):
+            return ERROR
         known = FUNCTIONS.get(node.function)
         if known is None:
             return self._refuse(node, f"undeclared reference to '{node.function}' (in container '')")
-        if any(self._types.found(one) is ERROR for one in arguments):
-            return ERROR
         found = self._resolved(node, known, arguments)
         if not node.overloads:
             return self._no_overload(node, arguments)
         if problem := literal_problem(node):
-            return self._refuse(node.arguments[-1], problem)
+            self.problems.append(problem)
+            return ERROR
         return found
 
     def _no_overload(self, node: Call, arguments: list[Type]) -> Type:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from muster.apiserver.cel.comparing import equal
-from muster.apiserver.cel.loops import LOOPS
+from muster.apiserver.cel.literals import check_pattern, known_value
+from muster.apiserver.cel.loops import LOOPS, LoopParts
 from muster.apiserver.cel.problems import EvaluationProblem, no_such_overload
 from muster.apiserver.cel.signatures import Overload
 from muster.apiserver.cel.syntax import Call, ListOf, Literal, Loop, MapOf, Name, Node, Select, children
@@ -92,6 +93,9 @@ class Builder:
         return lambda frame: _field(operand(frame), name)
 
     def _call(self, node: Call) -> Run:
+        if (known := known_value(node)) is not None:
+            return _constant(known[0])
+        check_pattern(node)
         arguments = list(map(self.run_of, node.arguments))
         special = _SPECIAL.get(node.function)
         if special is not None:
@@ -107,7 +111,8 @@ class Builder:
         body = self.run_of(node.body)
         self._scopes.pop()
         steps = 1 + weight_of(node.body) + (weight_of(node.condition) if node.condition is not None else 0)
-        return LOOPS[node.kind](source, places, condition, body, steps)
+        parts = LoopParts(source=source, places=places, condition=condition, body=body, steps=steps)
+        return LOOPS[node.kind](parts)
 
 
 def _type_named(node: Node) -> tuple[str, str] | None:
@@ -153,7 +158,7 @@ def _field(value: Any, name: str) -> Any:
         return value[name]
     if isinstance(value, Optional):
         return _optional_field(value, name)
-    raise no_such_overload()
+    raise EvaluationProblem(f"no such key: {name}")
 
 
 def _has_field(value: Any, name: str) -> bool:
@@ -218,12 +223,11 @@ def _present(value: Any) -> bool:
 def _overloaded(node: Call, arguments: list[Run]) -> Run:
     """The first overload that the values fit, which is the only one where their types are known."""
     overloads = node.overloads
-    shown = f"{node.function}"
     if len(overloads) == 1 and not overloads[0].needs_budget and overloads[0].cost is None:
         if len(arguments) == 1:
-            return _of_one(overloads[0], arguments[0], shown)
+            return _of_one(overloads[0], arguments[0])
         if len(arguments) == 2:
-            return _of_two(overloads[0], arguments[0], arguments[1], shown)
+            return _of_two(overloads[0], arguments[0], arguments[1])
 
     def run(frame: Frame) -> Any:
         values = [argument(frame) for argument in arguments]
@@ -234,30 +238,30 @@ def _overloaded(node: Call, arguments: list[Run]) -> Run:
                 if one.cost is not None:
                     frame[0].charge(one.cost(*values))
                 return one.compute(*values)
-        raise no_such_overload(shown)
+        raise no_such_overload()
 
     return run
 
 
-def _of_one(chosen: Overload, argument: Run, shown: str) -> Run:
+def _of_one(chosen: Overload, argument: Run) -> Run:
     compute, wanted = chosen.compute, chosen.parameters[0]
 
     def run(frame: Frame) -> Any:
         value = argument(frame)
         if not is_of(value, wanted):
-            raise no_such_overload(shown)
+            raise no_such_overload()
         return compute(value)
 
     return run
 
 
-def _of_two(chosen: Overload, first: Run, second: Run, shown: str) -> Run:
+def _of_two(chosen: Overload, first: Run, second: Run) -> Run:
     compute, (wanted_first, wanted_second) = chosen.compute, chosen.parameters
 
     def run(frame: Frame) -> Any:
         one, other = first(frame), second(frame)
         if not is_of(one, wanted_first) or not is_of(other, wanted_second):
-            raise no_such_overload(shown)
+            raise no_such_overload()
         return compute(one, other)
 
     return run
@@ -267,7 +271,7 @@ def _decided_by(deciding: bool) -> Callable[[list[Run]], Run]:
     """`||` and `&&`: the deciding value wins, wherever it stands and whatever goes wrong beside it."""
 
     def build(arguments: list[Run]) -> Run:
-        def run(frame: Frame) -> bool:
+        def run(frame: Frame) -> Any:
             problem: EvaluationProblem | None = None
             for argument in arguments:
                 try:
@@ -318,7 +322,7 @@ def _or_value(arguments: list[Run]) -> Run:
     def run(frame: Frame) -> Any:
         value = first(frame)
         if not isinstance(value, Optional):
-            raise no_such_overload("orValue")
+            raise no_such_overload()
         return value.value if value.has_value else second(frame)
 
     return run
@@ -330,7 +334,7 @@ def _or_optional(arguments: list[Run]) -> Run:
     def run(frame: Frame) -> Any:
         value = first(frame)
         if not isinstance(value, Optional):
-            raise no_such_overload("or")
+            raise no_such_overload()
         return value if value.has_value else second(frame)
 
     return run

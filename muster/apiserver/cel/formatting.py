@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from typing import Any
 
 from muster.apiserver.cel.budget import Budget
@@ -17,13 +16,28 @@ from muster.apiserver.cel.values import TypeValue, kind_of
 
 PRECISION_MOST = 100
 DEFAULT_PRECISION = 6
-EXPONENT_FROM = 21
+EXPONENT_FROM = 6
 _CLAUSE = re.compile(r"%(?:%|(?:\.([0-9]*))?(.)?)", re.DOTALL)
+_ESCAPES = str.maketrans(
+    {
+        "\a": "\\a",
+        "\b": "\\b",
+        "\f": "\\f",
+        "\n": "\\n",
+        "\r": "\\r",
+        "\t": "\\t",
+        "\v": "\\v",
+        "\\": "\\\\",
+        '"': '\\"',
+    }
+)
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SPECIAL_DOUBLES = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def double_text(value: float) -> str:
-    """The shortest text for a double, with an exponent below 1e-4 and from 1e21 on, as Go writes it."""
+    """The shortest text for a double, with an exponent below 1e-4 and from 1e6 on, as Go writes it."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("+Inf" if value > 0 else "-Inf")
     shortest = (f"{value:.{precision}e}" for precision in range(17))
@@ -33,6 +47,14 @@ def double_text(value: float) -> str:
         return f"{mantissa}e{'-' if power < 0 else '+'}{abs(power):02d}"
     decimals = max(0, len(mantissa.lstrip("-").replace(".", "")) - 1 - power)
     return f"{value:.{decimals}f}"
+
+
+def text_of_bytes(value: bytes) -> str:
+    """Bytes that are UTF-8 as a text."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise EvaluationProblem("invalid UTF-8 in bytes, cannot convert to string") from None
 
 
 def formatted(budget: Budget, text: str, values: Any) -> str:
@@ -58,43 +80,68 @@ def _written(budget: Budget, clause: re.Match[str], value: Any) -> str:
     letter = clause[2]
     if letter is None:
         raise EvaluationProblem("unexpected end of string")
-    if letter not in _CLAUSES:
-        raise EvaluationProblem(f'could not parse formatting clause: unrecognized formatting clause "{letter}"')
+    if problem := clause_problem(letter, kind_of(value)):
+        raise EvaluationProblem(problem)
     if clause[1] is None:
         precision = DEFAULT_PRECISION
     elif not clause[1] or len(clause[1]) > len(str(PRECISION_MOST)) or int(clause[1]) > PRECISION_MOST:
         raise EvaluationProblem("could not parse formatting clause: error while parsing precision")
     else:
         precision = int(clause[1])
-    return _CLAUSES[letter](budget, value, precision)
+    return _text(budget, value) if letter == "s" else _number_text(letter, value, precision)
 
 
-def _misfit(clause: str, value: Any, fitting: str) -> EvaluationProblem:
-    return EvaluationProblem(
-        f"error during formatting: {clause} clause can only be used on {fitting}, was given {kind_of(value)}"
-    )
+# What a clause may be used on, in words and as kinds of values.
+_TEXTS = "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
+_FITTING = {
+    "s": (
+        "string",
+        _TEXTS,
+        frozenset(
+            ["string", "bool", "bytes", "int", "uint", "double", "map", "list", "type", "duration", "timestamp", "null"]
+        ),
+    ),
+    "d": ("decimal", "integers", frozenset({"int", "uint"})),
+    "f": ("fixed-point", "doubles", frozenset({"double", "string"})),
+    "e": ("scientific", "doubles", frozenset({"double", "string"})),
+    "b": ("binary", "integers and bools", frozenset({"int", "uint", "bool"})),
+    "o": ("octal", "integers", frozenset({"int", "uint"})),
+    "x": ("hex", "integers, byte buffers, and strings", frozenset({"int", "uint", "string", "bytes"})),
+    "X": ("hex", "integers, byte buffers, and strings", frozenset({"int", "uint", "string", "bytes"})),
+}
 
 
-def _text(budget: Budget, value: Any, precision: int) -> str:
+def clauses(text: str) -> list[str]:
+    """The letters of the clauses that take a value, in turn."""
+    return [found[2] or "" for found in _CLAUSE.finditer(text) if found[0] != "%%"]
+
+
+def clause_problem(letter: str, kind: str) -> str:
+    """Why a value of that kind cannot be written by the clause, or nothing."""
+    if letter not in _FITTING:
+        return f'could not parse formatting clause: unrecognized formatting clause "{letter}"'
+    name, fitting, kinds = _FITTING[letter]
+    if kind in kinds or kind == "dyn":
+        return ""
+    return f"error during formatting: {name} clause can only be used on {fitting}, was given {kind}"
+
+
+def _text(budget: Budget, value: Any) -> str:
     match kind_of(value):
         case "list" | "map":
             return _literal(budget, value)
-        case "string":
-            return str(value)
         case "null":
             return "null"
         case "bool":
             return "true" if value else "false"
         case "bytes":
-            return bytes(value).decode(errors="replace")
+            return text_of_bytes(value)
         case "double":
             return double_text(value)
         case "type":
             assert isinstance(value, TypeValue), "the kind says so"
             return value.name
-        case "int" | "uint" | "timestamp" | "duration":
-            return str(value)
-    raise _misfit("string", value, "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps")
+    return str(value)
 
 
 def _literal(budget: Budget, value: Any) -> str:
@@ -105,84 +152,53 @@ def _literal(budget: Budget, value: Any) -> str:
         case "list":
             return "[" + ", ".join(_literal(budget, one) for one in value) + "]"
         case "map":
-            keys = sorted(value, key=lambda key: _text(budget, key, 0))
-            return "{" + ", ".join(f"{_literal(budget, key)}: {_literal(budget, value[key])}" for key in keys) + "}"
+            keys = sorted(value, key=lambda key: _text(budget, key))
+            return "{" + ", ".join(f"{_literal(budget, key)}:{_literal(budget, value[key])}" for key in keys) + "}"
         case "string":
             budget.charge(len(value) // CHARACTERS_A_STEP)
-            return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t") + '"'
+            return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", quoted(value))
         case "bytes":
-            return 'b"' + bytes(value).decode(errors="replace") + '"'
+            return "b" + quoted(text_of_bytes(value))
         case "double":
-            return f"{value:.6f}" if math.isfinite(value) else f'"{_text(budget, value, 0)}"'
+            return f"{value:.6f}" if math.isfinite(value) else f'"{_text(budget, value)}"'
         case "timestamp" | "duration":
             return f'{kind}("{value}")'
-        case "type":
-            return f"type({value.name})"
-    return _text(budget, value, 0)
+    return _text(budget, value)
 
 
-def _decimal(budget: Budget, value: Any, precision: int) -> str:
-    if kind_of(value) not in ("int", "uint"):
-        raise _misfit("decimal", value, "integers")
-    return str(int(value))
+def quoted(text: str) -> str:
+    """The text in double quotes, with escapes where an expression needs them."""
+    return '"' + text.translate(_ESCAPES) + '"'
 
 
-def _double(value: Any, clause: str) -> float:
-    if kind_of(value) == "string" and value in _SPECIAL_DOUBLES:
-        return _SPECIAL_DOUBLES[value]
-    if kind_of(value) != "double":
-        raise _misfit(clause, value, "doubles")
-    return float(value)
+def _number_text(letter: str, value: Any, precision: int) -> str:
+    match letter:
+        case "d":
+            return str(int(value))
+        case "b" | "o":
+            return f"{int(value):{letter}}"
+        case "x" | "X":
+            plain = f"{value:x}" if isinstance(value, int) else _bytes(value).hex()
+            return plain.upper() if letter == "X" else plain
+    number = _double(value)
+    if not math.isfinite(number):
+        return "NaN" if math.isnan(number) else ("∞" if number > 0 else "-∞")
+    return f"{number:,.{precision}f}" if letter == "f" else _scientific(number)
 
 
-def _fixed(budget: Budget, value: Any, precision: int) -> str:
-    number = _double(value, "fixed-point")
-    return f"{number:.{precision}f}" if math.isfinite(number) else _infinite(number)
+def _scientific(number: float) -> str:
+    """With a power of ten as Kubernetes writes it, and always with six decimals."""
+    mantissa, _, exponent = f"{number:.{DEFAULT_PRECISION}e}".partition("e")
+    return f"{mantissa}×10{exponent.removeprefix('+').translate(_RAISED)}"
 
 
-def _scientific(budget: Budget, value: Any, precision: int) -> str:
-    number = _double(value, "scientific")
-    return f"{number:.{precision}e}" if math.isfinite(number) else _infinite(number)
+def _bytes(value: str | bytes) -> bytes:
+    return value.encode(errors="replace") if isinstance(value, str) else value
 
 
-def _infinite(number: float) -> str:
-    return "NaN" if math.isnan(number) else ("∞" if number > 0 else "-∞")
-
-
-def _binary(budget: Budget, value: Any, precision: int) -> str:
-    if kind_of(value) not in ("int", "uint", "bool"):
-        raise _misfit("binary", value, "integers and bools")
-    return f"{int(value):b}"
-
-
-def _octal(budget: Budget, value: Any, precision: int) -> str:
-    if kind_of(value) not in ("int", "uint"):
-        raise _misfit("octal", value, "integers")
-    return f"{int(value):o}"
-
-
-def _hexadecimal(budget: Budget, value: Any, precision: int) -> str:
-    match kind_of(value):
-        case "int" | "uint":
-            return f"{int(value):x}"
-        case "string":
-            return str(value).encode(errors="replace").hex()
-        case "bytes":
-            return bytes(value).hex()
-    raise _misfit("hex", value, "integers, byte buffers, and strings")
-
-
-def _upper_hexadecimal(budget: Budget, value: Any, precision: int) -> str:
-    return _hexadecimal(budget, value, precision).upper()
-
-
-_CLAUSES: dict[str, Callable[[Budget, Any, int], str]] = {
-    "s": _text,
-    "d": _decimal,
-    "f": _fixed,
-    "e": _scientific,
-    "b": _binary,
-    "o": _octal,
-    "x": _hexadecimal,
-    "X": _upper_hexadecimal,
-}
+def _double(value: Any) -> float:
+    if not isinstance(value, str):
+        return float(value)
+    if value not in _SPECIAL_DOUBLES:
+        raise EvaluationProblem(clause_problem("f", "a string that is none"))
+    return _SPECIAL_DOUBLES[value]

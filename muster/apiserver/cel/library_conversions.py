@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from datetime import datetime, tzinfo
+from datetime import datetime
 from typing import Any
 
 from muster.apiserver.cel.comparing import text_steps
-from muster.apiserver.cel.formatting import double_text
+from muster.apiserver.cel.formatting import double_text, text_of_bytes
 from muster.apiserver.cel.library_operators import int64, uint64
 from muster.apiserver.cel.moments import (
     SECOND,
@@ -27,7 +27,10 @@ from muster.apiserver.cel.values import INT_LEAST, INT_MOST, Uint, type_value
 NUMBER_MOST = 400  # characters of a number's text
 _INT = re.compile(r"[+-]?[0-9]+")
 _UINT = re.compile(r"[0-9]+")
-_DOUBLE = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:inf|infinity)|nan", re.IGNORECASE)
+_DOUBLE = re.compile(
+    r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|[+-]?(?:inf|infinity)|nan|[+-]?0x[0-9a-f]{1,16}p[+-]?[0-9]{1,3}",
+    re.IGNORECASE,
+)
 _BOOLS = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True) | dict.fromkeys(
     ("0", "f", "F", "false", "FALSE", "False"), False
 )
@@ -52,6 +55,8 @@ def _uint_of_text(text: str) -> Uint:
 def _double_of_text(text: str) -> float:
     if len(text) > NUMBER_MOST or not _DOUBLE.fullmatch(text):
         raise _not_converted("string", "double")
+    if "x" in text.lower():
+        return float.fromhex(text)
     value = float(text)
     if math.isinf(value) and "n" not in text.lower():  # a number too large, not one of the words for infinity
         raise _not_converted("string", "double")
@@ -77,13 +82,6 @@ def _uint_of_double(value: float) -> Uint:
     return Uint(int(value))
 
 
-def _text_of_bytes(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        raise EvaluationProblem("invalid UTF-8 in bytes, cannot convert to string") from None
-
-
 def _bytes_of_text(text: str) -> bytes:
     return text.encode(errors="surrogatepass")
 
@@ -96,8 +94,6 @@ def _duration_of_text(text: str) -> Duration:
 
 
 def _timestamp_of_text(text: str) -> Timestamp:
-    if " " in text:
-        raise _not_converted("string", "google.protobuf.Timestamp")
     try:
         return parse_timestamp(text)
     except EvaluationProblem:
@@ -134,7 +130,7 @@ _CONVERSIONS = [
     overload("string(int) -> string", str),
     overload("string(uint) -> string", lambda value: str(int(value))),
     overload("string(double) -> string", double_text),
-    overload("string(bytes) -> string", _text_of_bytes, text_steps),
+    overload("string(bytes) -> string", text_of_bytes, text_steps),
     overload("string(timestamp) -> string", str),
     overload("string(duration) -> string", str),
     overload("duration(duration) -> duration", _same),
@@ -146,11 +142,8 @@ _CONVERSIONS = [
 ]
 
 
-def _part(read: Callable[[datetime], int]) -> tuple[Callable[[Timestamp], int], Callable[[Timestamp, str], int]]:
-    def in_zone(moment: Timestamp, zone: str) -> int:
-        return read(moment.at(zone_named(zone)))
-
-    return lambda moment: in_zone(moment, "UTC"), in_zone
+def _part(read: Callable[[datetime], int]) -> Callable[..., int]:
+    return lambda moment, zone="UTC": read(moment.at(zone_named(zone)))
 
 
 _PARTS: dict[str, Callable[[datetime], int]] = {
@@ -167,8 +160,7 @@ _PARTS: dict[str, Callable[[datetime], int]] = {
 
 
 def _milliseconds(moment: Timestamp, zone: str = "UTC") -> int:
-    named: tzinfo = zone_named(zone)
-    assert named is not None, "an unknown zone is a problem"
+    zone_named(zone)  # all zones agree, but one that is unknown is a problem
     return moment.nanoseconds % SECOND // 1_000_000
 
 
@@ -179,11 +171,9 @@ def _whole(unit: int) -> Callable[[Duration], int]:
 
 _TIMES = [
     *(
-        overload(signature, compute)
+        overload(f"timestamp.{name}({zone}) -> int", _part(read))
         for name, read in _PARTS.items()
-        for signature, compute in zip(
-            (f"timestamp.{name}() -> int", f"timestamp.{name}(string) -> int"), _part(read), strict=True
-        )
+        for zone in ("", "string")
     ),
     overload("timestamp.getMilliseconds() -> int", _milliseconds),
     overload("timestamp.getMilliseconds(string) -> int", _milliseconds),

@@ -74,7 +74,7 @@ def _integer(value: QuantityValue) -> int | None:
 
 def _number(amount: Quantity, power: int) -> int:
     """The value in units of 10 to the exponent less the power."""
-    number = int(amount.digits or "0") * 10**power
+    number: int = int(amount.digits or "0") * 10**power
     return -number if amount.is_negative else number
 
 
@@ -96,7 +96,10 @@ def _order(one: Any, other: Any) -> int:
 def _sum(one: QuantityValue, other: QuantityValue, sign: int = 1) -> QuantityValue:
     exponent = min(one.amount.exponent, other.amount.exponent)
     powers = [amount.exponent - exponent for amount in (one.amount, other.amount)]
-    if any(len(amount.digits) + power > DIGITS_MOST for amount, power in zip((one.amount, other.amount), powers, strict=True)):
+    if any(
+        len(amount.digits) + power > DIGITS_MOST
+        for amount, power in zip((one.amount, other.amount), powers, strict=True)
+    ):
         raise EvaluationProblem(f"the sum of quantities has more than {DIGITS_MOST} digits")
     total = _number(one.amount, powers[0]) + sign * _number(other.amount, powers[1])
     written = str(abs(total))
@@ -225,6 +228,8 @@ def _as_prefix(problem_of: Callable[[str], str]) -> Callable[[str], str]:
 
 
 def _byte_problem(text: str) -> str:
+    if not text:
+        return "invalid base64"
     try:
         base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cmp_to_key
+from itertools import pairwise
 from typing import Any
 
 from muster.apiserver.cel.budget import Budget
@@ -20,7 +21,7 @@ _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string
 def _is_sorted(budget: Budget, values: Any) -> bool:
     found = list(values)
     budget.charge(len(found))
-    return all(order(one, other) <= 0 for one, other in zip(found, found[1:], strict=False))
+    return all(order(one, other) <= 0 for one, other in pairwise(found))
 
 
 def _extreme(name: str, sign: int) -> Callable[[Budget, Any], Any]:
@@ -42,7 +43,7 @@ def _sum(kind: str) -> Callable[[Budget, Any], Any]:
         budget.charge(len(values))
         found = list(values)
         if not all(kind_of(one) == kind for one in found):
-            raise no_such_overload("sum")
+            raise no_such_overload()
         match kind:
             case "int":
                 return int64(sum(found))

@@ -9,7 +9,7 @@ from typing import Any
 
 from muster.apiserver.cel.budget import Budget
 from muster.apiserver.cel.comparing import contains, order, text_steps
-from muster.apiserver.cel.moments import Timestamp, duration, timestamp
+from muster.apiserver.cel.moments import Duration, Timestamp, duration, timestamp
 from muster.apiserver.cel.problems import EvaluationProblem, no_such_overload
 from muster.apiserver.cel.signatures import Overload, charging, overload
 from muster.apiserver.cel.values import (
@@ -19,9 +19,11 @@ from muster.apiserver.cel.values import (
     MAPS,
     NONE,
     UINT_MOST,
+    ListView,
     Optional,
     Uint,
     kind_of,
+    plain,
 )
 
 
@@ -66,10 +68,20 @@ def _checked(kind: str, compute: Callable[[int, int], int]) -> Callable[[int, in
     return lambda one, other: fit(compute(int(one), int(other)))
 
 
-def list_sum(budget: Budget, one: Any, other: Any) -> list[Any]:
-    """Both lists one after the other."""
+def _list_sum(budget: Budget, one: Any, other: Any) -> Any:
+    """Both lists one after the other; one that is a set or a map takes in what it does not have yet."""
     budget.charge((len(one) + len(other)) // 10)
-    return [*one, *other]
+    if not isinstance(one, ListView) or not (one.type.is_set or one.type.list_keys):
+        return [*one, *other]
+    keys = one.type.list_keys
+
+    def key_of(raw: Any) -> str:
+        return repr([raw.get(key) for key in keys] if keys and isinstance(raw, dict) else raw)
+
+    budget.charge(len(one) + len(other))
+    merged = {key_of(raw): raw for raw in one.raw}
+    merged.update({key_of(raw): raw for raw in map(plain, other)})
+    return ListView(list(merged.values()), one.type)
 
 
 _ARITHMETIC = [
@@ -90,23 +102,23 @@ _ARITHMETIC = [
     overload("_/_(double, double) -> double", _divided),
     overload("_+_(string, string) -> string", operator.add, text_steps),
     overload("_+_(bytes, bytes) -> bytes", operator.add, text_steps),
-    charging("_+_(list(A), list(A)) -> list(A)", list_sum),
+    charging("_+_(list(A), list(A)) -> list(A)", _list_sum),
     overload("-_(int) -> int", lambda value: int64(-value)),
     overload("-_(double) -> double", operator.neg),
     overload("!_(bool) -> bool", operator.not_),
 ]
 
 
-def _sum_of_times(one: Any, other: Any) -> Timestamp:
-    return timestamp(one.nanoseconds + other.nanoseconds)
+def _moved(moment: Timestamp, by: Duration, sign: int = 1) -> Timestamp:
+    return timestamp(moment.nanoseconds + sign * by.nanoseconds, moment.offset_s)
 
 
 _TIMES = [
     overload("_+_(duration, duration) -> duration", lambda a, b: duration(a.nanoseconds + b.nanoseconds)),
     overload("_-_(duration, duration) -> duration", lambda a, b: duration(a.nanoseconds - b.nanoseconds)),
-    overload("_+_(timestamp, duration) -> timestamp", _sum_of_times),
-    overload("_+_(duration, timestamp) -> timestamp", _sum_of_times),
-    overload("_-_(timestamp, duration) -> timestamp", lambda a, b: timestamp(a.nanoseconds - b.nanoseconds)),
+    overload("_+_(timestamp, duration) -> timestamp", _moved),
+    overload("_+_(duration, timestamp) -> timestamp", lambda by, moment: _moved(moment, by)),
+    overload("_-_(timestamp, duration) -> timestamp", lambda moment, by: _moved(moment, by, -1)),
     overload("_-_(timestamp, timestamp) -> duration", lambda a, b: duration(a.nanoseconds - b.nanoseconds)),
 ]
 
@@ -122,7 +134,7 @@ def _comparison(sign: str, pair: tuple[str, str]) -> Overload:
     signature = f"_{sign}_({pair[0]}, {pair[1]}) -> bool"
     if pair[0] in _EXACT and pair[1] in _EXACT:
         return overload(signature, compute)
-    cost = (lambda one, other: text_steps(one)) if pair[0] in ("string", "bytes") else None
+    cost = text_steps if pair[0] in ("string", "bytes") else None
     return overload(signature, lambda one, other: compute(order(one, other), 0), cost)
 
 
@@ -183,4 +195,3 @@ _SIZES = [
 ]
 
 OVERLOADS = [*_ARITHMETIC, *_TIMES, *_COMPARISONS, *_ACCESS, *_SIZES]
-

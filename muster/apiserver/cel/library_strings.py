@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-import re2
+import re2  # type: ignore[import-untyped]
 
 from muster.apiserver.cel.budget import Budget
 from muster.apiserver.cel.comparing import CHARACTERS_A_STEP, text_steps
-from muster.apiserver.cel.formatting import formatted
+from muster.apiserver.cel.formatting import formatted, quoted
 from muster.apiserver.cel.problems import EvaluationProblem, no_such_overload
 from muster.apiserver.cel.signatures import charging, overload
 
@@ -20,8 +20,7 @@ _OPTIONS.log_errors = False
 _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 # What Go calls space.
-_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
-_QUOTED = {"\a": "a", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t", "\v": "v", "\\": "\\", '"': '"'}
+_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 
 
 # Regular expressions --------------------------------------------------------------------------------------------------
@@ -60,7 +59,11 @@ def _find_all(text: str, wanted: str, most: int = -1) -> list[str]:
     found: list[str] = []
     if most == 0:
         return found
+    end = -1
     for one in pattern(wanted).finditer(_readable(text)):
+        if one.start() == one.end() == end:  # nothing, right behind what was found: Go does not count that
+            continue
+        end = one.end()
         found.append(one[0])
         if len(found) == most:
             break
@@ -131,13 +134,9 @@ def _split(budget: Budget, text: str, separator: str, most: int = -1) -> list[st
 def _joined(budget: Budget, parts: Sequence[Any], separator: str = "") -> str:
     texts = list(parts)
     if not all(isinstance(one, str) for one in texts):
-        raise no_such_overload("join")
+        raise no_such_overload()
     budget.charge(len(texts) + (sum(map(len, texts)) + len(texts) * len(separator)) // CHARACTERS_A_STEP)
     return separator.join(texts)
-
-
-def _quote(text: str) -> str:
-    return '"' + "".join(f"\\{_QUOTED[one]}" if one in _QUOTED else one for one in text) + '"'
 
 
 def _first_steps(text: str, *_: Any) -> int:
@@ -151,8 +150,8 @@ def _search_steps(text: str, wanted: str, *_: int) -> int:
 
 OVERLOADS = [
     overload("string.contains(string) -> bool", lambda text, wanted: wanted in text, _search_steps),
-    overload("string.startsWith(string) -> bool", str.startswith, lambda text, wanted: text_steps(wanted)),
-    overload("string.endsWith(string) -> bool", str.endswith, lambda text, wanted: text_steps(wanted)),
+    overload("string.startsWith(string) -> bool", str.startswith, _search_steps),
+    overload("string.endsWith(string) -> bool", str.endswith, _search_steps),
     overload("string.matches(string) -> bool", _matches, _pattern_steps),
     overload("matches(string, string) -> bool", _matches, _pattern_steps),
     overload("string.find(string) -> string", _find, _pattern_steps),
@@ -174,6 +173,6 @@ OVERLOADS = [
     overload("string.trim() -> string", lambda text: text.strip(_SPACE), text_steps),
     charging("list(string).join() -> string", _joined),
     charging("list(string).join(string) -> string", _joined),
-    overload("strings:quote(string) -> string", _quote, lambda text: len(text)),
+    overload("strings:quote(string) -> string", quoted, text_steps),
     charging("string.format(list(dyn)) -> string", formatted),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any
 
@@ -13,12 +14,25 @@ from muster.apiserver.cel.values import LISTS, MAPS, NONE, Optional
 Frame = list[Any]
 Run = Callable[[Frame], Any]
 Places = tuple[int, ...]  # of the loop's one or two variables in the frame
-Build = Callable[[Run, Places, "Run | None", Run, int], Run]
 
 
-def _turns(frame: Frame, source: Any, places: Places, steps: int) -> Iterable[Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopParts:
+    """What a loop is made of: each part computes it from the frame."""
+
+    source: Run
+    places: Places
+    condition: Run | None
+    body: Run
+    steps: int  # of one turn
+
+
+Build = Callable[[LoopParts], Run]
+
+
+def _turns(frame: Frame, source: Any, parts: LoopParts) -> Iterable[Any]:
     """Sets the variables to each element in turn and charges for the turn; gives the key or the index."""
-    budget = frame[0]
+    budget, places, steps = frame[0], parts.places, parts.steps
     first = places[0]
     if isinstance(source, LISTS):
         if len(places) == 1:
@@ -51,12 +65,12 @@ def _is_true(value: Any) -> bool:
 def _quantifier(deciding: bool) -> Build:
     """all() and exists(): one element decides, whatever goes wrong at others."""
 
-    def build(source: Run, places: Places, condition: Run | None, body: Run, steps: int) -> Run:
+    def build(parts: LoopParts) -> Run:
         def run(frame: Frame) -> bool:
             problem: EvaluationProblem | None = None
-            for _ in _turns(frame, source(frame), places, steps):
+            for _ in _turns(frame, parts.source(frame), parts):
                 try:
-                    if _is_true(body(frame)) is deciding:
+                    if _is_true(parts.body(frame)) is deciding:
                         return deciding
                 except EvaluationProblem as found:
                     problem = problem or found
@@ -69,42 +83,42 @@ def _quantifier(deciding: bool) -> Build:
     return build
 
 
-def _exists_one(source: Run, places: Places, condition: Run | None, body: Run, steps: int) -> Run:
-    return lambda frame: sum(_is_true(body(frame)) for _ in _turns(frame, source(frame), places, steps)) == 1
+def _exists_one(parts: LoopParts) -> Run:
+    return lambda frame: sum(_is_true(parts.body(frame)) for _ in _turns(frame, parts.source(frame), parts)) == 1
 
 
-def _filter(source: Run, places: Places, condition: Run | None, body: Run, steps: int) -> Run:
+def _filter(parts: LoopParts) -> Run:
     def run(frame: Frame) -> list[Any]:
         # The element is read again after the body: a loop inside it has places of its own.
-        turns = _turns(frame, source(frame), places, steps)
-        return [frame[places[0]] for _ in turns if _is_true(body(frame))]
+        turns = _turns(frame, parts.source(frame), parts)
+        return [frame[parts.places[0]] for _ in turns if _is_true(parts.body(frame))]
 
     return run
 
 
-def _list(source: Run, places: Places, condition: Run | None, body: Run, steps: int) -> Run:
+def _list(parts: LoopParts) -> Run:
     def run(frame: Frame) -> list[Any]:
-        turns = _turns(frame, source(frame), places, steps)
-        return [body(frame) for _ in turns if condition is None or _is_true(condition(frame))]
+        turns = _turns(frame, parts.source(frame), parts)
+        return [parts.body(frame) for _ in turns if parts.condition is None or _is_true(parts.condition(frame))]
 
     return run
 
 
-def _map(source: Run, places: Places, condition: Run | None, body: Run, steps: int) -> Run:
+def _map(parts: LoopParts) -> Run:
     def run(frame: Frame) -> dict[Any, Any]:
-        turns = _turns(frame, source(frame), places, steps)
-        return {key: body(frame) for key in turns if condition is None or _is_true(condition(frame))}
+        turns = _turns(frame, parts.source(frame), parts)
+        return {key: parts.body(frame) for key in turns if parts.condition is None or _is_true(parts.condition(frame))}
 
     return run
 
 
-def _map_of_entries(source: Run, places: Places, condition: Run | None, body: Run, steps: int) -> Run:
+def _map_of_entries(parts: LoopParts) -> Run:
     def run(frame: Frame) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
-        for _ in _turns(frame, source(frame), places, steps):
-            if condition is not None and not _is_true(condition(frame)):
+        for _ in _turns(frame, parts.source(frame), parts):
+            if parts.condition is not None and not _is_true(parts.condition(frame)):
                 continue
-            entries = body(frame)
+            entries = parts.body(frame)
             if not isinstance(entries, MAPS):
                 raise no_such_overload()
             frame[0].charge(len(entries))
@@ -117,14 +131,15 @@ def _map_of_entries(source: Run, places: Places, condition: Run | None, body: Ru
     return run
 
 
-def _sorted_by(source: Run, places: Places, condition: Run | None, body: Run, steps: int) -> Run:
+def _sorted_by(parts: LoopParts) -> Run:
     def run(frame: Frame) -> list[Any]:
-        values = source(frame)
+        values = parts.source(frame)
         if not isinstance(values, LISTS):
             raise no_such_overload()
-        keyed = [(body(frame), frame[places[0]]) for _ in _turns(frame, values, places, steps)]
+        keyed = [(parts.body(frame), frame[parts.places[0]]) for _ in _turns(frame, values, parts)]
         frame[0].charge(len(keyed) * len(keyed).bit_length())
-        return [value for _, value in sorted(keyed, key=cmp_to_key(lambda one, other: order(one[0], other[0])))]
+        by_key = cmp_to_key(order)
+        return [value for _, value in sorted(keyed, key=lambda pair: by_key(pair[0]))]
 
     return run
 
@@ -132,16 +147,16 @@ def _sorted_by(source: Run, places: Places, condition: Run | None, body: Run, st
 def _optional(*, is_flat: bool) -> Build:
     """optMap() and optFlatMap(): the body for the value, if there is one."""
 
-    def build(source: Run, places: Places, condition: Run | None, body: Run, steps: int) -> Run:
+    def build(parts: LoopParts) -> Run:
         def run(frame: Frame) -> Any:
-            value = source(frame)
+            value = parts.source(frame)
             if not isinstance(value, Optional):
                 raise no_such_overload()
             if not value.has_value:
                 return NONE
-            frame[0].charge(steps)
-            frame[places[0]] = value.value
-            found = body(frame)
+            frame[0].charge(parts.steps)
+            frame[parts.places[0]] = value.value
+            found = parts.body(frame)
             if not is_flat:
                 return Optional(True, found)
             if not isinstance(found, Optional):

@@ -36,8 +36,9 @@ _ACCUMULATOR = "__result__"
 def expanded(function: str, target: Node | None, arguments: list[Node], position: int) -> Node | None:
     """The node that a macro stands for, or None where the call is one of a function."""
     if target is None:
-        return _has(arguments[0]) if function == "has" and len(arguments) == 1 else None
+        return _has(arguments[0], position) if function == "has" and len(arguments) == 1 else None
     shape = (function, len(arguments))
+    names: tuple[str, ...]
     if shape in _TWO_NAMES:
         names = (_name(arguments[0]), _name(arguments[1]))
         if names[0] == names[1]:
@@ -51,10 +52,10 @@ def expanded(function: str, target: Node | None, arguments: list[Node], position
     return Loop(position, _OTHER_NAMES.get(function, function), target, names, condition, body)
 
 
-def _has(argument: Node) -> Node:
+def _has(argument: Node, position: int) -> Node:
     if not isinstance(argument, Select) or argument.is_test:
         raise SourceProblem(argument.position, "invalid argument to has() macro")
-    return Select(argument.position, argument.operand, argument.field, is_test=True, is_optional=argument.is_optional)
+    return Select(position, argument.operand, argument.field, is_test=True, is_optional=argument.is_optional)
 
 
 def _name(argument: Node) -> str:

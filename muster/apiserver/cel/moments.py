@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -21,7 +21,7 @@ _UNITS = {"ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 10**6, "s": SECON
 _DURATION = re.compile(r"[+-]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
 _DURATION_PART = re.compile(r"([0-9]*)\.?([0-9]*)(ns|us|µs|μs|ms|s|m|h)")
 _TIMESTAMP = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9})[0-9]*)?(Z|z|[+-][0-9]{2}:[0-9]{2})"
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9})[0-9]*)?(Z|z|[+-][0-9]{2}:[0-9]{2})"
 )
 _OFFSET = re.compile(r"([+-]?)([0-9]{1,2}):([0-9]{2})")
 
@@ -42,16 +42,19 @@ class Duration:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
-    """A moment, as nanoseconds since 1970."""
+    """A moment, as nanoseconds since 1970; it remembers the zone that it was written in."""
 
     nanoseconds: int
+    offset_s: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
-        """As RFC 3339 in UTC, with as many decimals as there are."""
-        seconds, rest = divmod(self.nanoseconds, SECOND)
-        moment = _EPOCH + timedelta(seconds=seconds)
+        """As RFC 3339 with as many decimals as there are."""
+        zone = timezone(timedelta(seconds=self.offset_s))
+        moment = self.at(zone)
+        rest = self.nanoseconds % SECOND
         decimals = f".{rest:09d}".rstrip("0") if rest else ""
-        return f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}{decimals}Z"
+        ending = moment.isoformat()[-6:] if self.offset_s else "Z"
+        return f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}{decimals}{ending}"
 
     def at(self, zone: tzinfo) -> datetime:
         """The date and time in a zone, to the second."""
@@ -64,15 +67,15 @@ class Timestamp:
 def duration(nanoseconds: int) -> Duration:
     """A duration that fits into 64 bits."""
     if abs(nanoseconds) > INT64_MOST:
-        raise EvaluationProblem("duration overflow")
+        raise EvaluationProblem("integer overflow")
     return Duration(nanoseconds)
 
 
-def timestamp(nanoseconds: int) -> Timestamp:
+def timestamp(nanoseconds: int, offset_s: int = 0) -> Timestamp:
     """A moment from the year 1 to 9999."""
     if not _LEAST <= nanoseconds <= _MOST:
         raise EvaluationProblem("timestamp overflow")
-    return Timestamp(nanoseconds)
+    return Timestamp(nanoseconds, offset_s)
 
 
 def parse_duration(text: str, problem: str = "time: invalid duration") -> Duration:
@@ -100,7 +103,8 @@ def parse_timestamp(text: str, problem: str = "cannot parse") -> Timestamp:
         raise EvaluationProblem(f'{problem} "{text}" as a timestamp') from None
     since = moment - _EPOCH
     decimals = int((parts[3] or "0").ljust(9, "0"))
-    return timestamp((since.days * 86400 + since.seconds) * SECOND + decimals)
+    offset = moment.utcoffset() or timedelta()
+    return timestamp((since.days * 86400 + since.seconds) * SECOND + decimals, int(offset.total_seconds()))
 
 
 def parse_date(text: str) -> Timestamp:

@@ -24,15 +24,17 @@ _LEVELS = {
 }
 _FUNCTIONS = {sign: f"_{sign}_" for sign in _LEVELS} | {"in": "@in"}
 _ASSOCIATIVE = ("_||_", "_&&_")
+SHOWN_CHARACTERS = 40  # of a token in a message
+_STARTS = (
+    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+)
 _WORDS = {"true": True, "false": False, "null": None}
 
 
 def parse(source: str) -> Node:
     """The expression that the source writes."""
     if len(source) > SOURCE_MOST:
-        raise SourceProblem(
-            0, f"expression code point size exceeds limit: size: {len(source)}, limit {SOURCE_MOST}"
-        )
+        raise SourceProblem(0, f"expression code point size exceeds limit: size: {len(source)}, limit {SOURCE_MOST}")
     reader = _Parser(tokens_of(source))
     node = reader.expression()
     reader.take("end")
@@ -56,9 +58,13 @@ class _Parser:
 
     def take(self, kind: str) -> Token:
         """The next token, which has to be of that kind."""
-        if self._next.kind != kind:
-            raise self._unexpected(f" expecting '{kind}'" if kind not in ("end", "name") else "")
-        return self._taken()
+        if self._next.kind == kind:
+            return self._taken()
+        if kind == "end":
+            raise self._refused(f"extraneous input '{self._shown}' expecting <EOF>")
+        if kind == "name":
+            raise self._refused(f"mismatched input '{self._shown}' expecting IDENTIFIER")
+        raise self._refused(f"missing '{kind}' at '{self._shown}'")
 
     def _has_taken(self, kind: str) -> bool:
         if self._next.kind != kind:
@@ -66,9 +72,15 @@ class _Parser:
         self._index += 1
         return True
 
-    def _unexpected(self, wanted: str = "") -> SourceProblem:
-        token = self._next
-        return SourceProblem(token.position, f"Syntax error: mismatched input '{token.text[:40]}'{wanted}")
+    @property
+    def _shown(self) -> str:
+        return self._next.text[:SHOWN_CHARACTERS]
+
+    def _refused(self, message: str) -> SourceProblem:
+        return SourceProblem(self._next.position, f"Syntax error: {message}")
+
+    def _unexpected(self) -> SourceProblem:
+        return self._refused(f"mismatched input '{self._shown}' expecting {_STARTS}")
 
     def _built(self, node: Node) -> Node:
         """The node, unless it is nested too deep."""
@@ -147,7 +159,7 @@ class _Parser:
     def _member(self, node: Node) -> Node:
         position = self._taken().position
         is_optional = self._has_taken("?")
-        name = self._taken() if self._next.text == "in" else self.take("name")
+        name = self.take("name")
         if self._next.kind == "(" and not is_optional:
             opening = self._taken().position
             arguments = self._arguments(")")

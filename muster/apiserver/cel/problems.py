@@ -44,9 +44,9 @@ class SourceProblem(Exception):
         self.message = message
 
 
-def no_such_overload(function: str = "") -> EvaluationProblem:
+def no_such_overload() -> EvaluationProblem:
     """What is said where values have types that the function is not made for."""
-    return EvaluationProblem(f"no such overload: {function}" if function else "no such overload")
+    return EvaluationProblem("no such overload")
 
 
 def refusal(source: str, problems: Iterable[SourceProblem]) -> CelProblem:
@@ -55,7 +55,7 @@ def refusal(source: str, problems: Iterable[SourceProblem]) -> CelProblem:
     shown = [_pointed_out(source, one) for one in found[:SHOWN_PROBLEMS]]
     if len(found) > SHOWN_PROBLEMS:
         shown.append(f"{len(found) - SHOWN_PROBLEMS} more errors were truncated")
-    return CelProblem("\n".join(shown))
+    return CelProblem("compilation failed: " + "\n".join(shown))
 
 
 def _pointed_out(source: str, problem: SourceProblem) -> str:

@@ -67,7 +67,7 @@ def _compiled(text: str, variables: tuple[tuple[str, Type], ...], result: Type |
     if problems:
         raise refusal(text, problems)
     if result is not None and node.type.kind not in (result.kind, DYN.kind):
-        raise CelProblem(f"cel expression must evaluate to a {result}")
+        raise CelProblem(f"{'cel expression ' if result is BOOL else ''}must evaluate to a {result}")
     return Program(node, known)
 
 
@@ -81,5 +81,3 @@ def _names_in(node: Node) -> set[str]:
             found.add(one.name)
         waiting.extend(children(one))
     return found
-
-

@@ -26,10 +26,8 @@ from muster.apiserver.cel.types import (
     map_of,
 )
 
-RESERVED = frozenset(
-    "true false null in as break const continue else for function if import let loop package namespace return var "
-    "void while".split()
-)
+_WORDS = "true false null in as break const continue else for function if import let loop package namespace return var"
+RESERVED = frozenset(f"{_WORDS} void while".split())
 _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _ESCAPED = re.compile(r"__|[-./]")
 _WRITABLE = re.compile(r"[a-zA-Z_./-][a-zA-Z0-9_./-]*")
@@ -97,4 +95,7 @@ def _object_type(schema: Mapping[str, Any], *, is_resource_root: bool) -> Type |
         if name is not None and field_type is not None:
             fields[name] = field_type
             raw_names[name] = raw_name
+            if raw_name in RESERVED:  # as a field the word may also be written as it is
+                fields[raw_name] = field_type
+                raw_names[raw_name] = raw_name
     return Type("object", fields=fields, raw_names=raw_names, is_plain=False)

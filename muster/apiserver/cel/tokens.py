@@ -26,7 +26,9 @@ _TOKEN = re.compile(
 _SIMPLE_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"} | {
     one: one for one in "\\'\"`?"
 }
-_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|X([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.S)
+_ESCAPE = re.compile(
+    r"\\(?:x([0-9a-fA-F]{2})|X([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.S
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,10 @@ def _string(source: str, position: int, opening: str) -> tuple[Token, int]:
 def _closing(source: str, start: int, quote: str, *, is_raw: bool) -> int:
     """Where the closing quote is, or -1."""
     position = start
-    stops = re.compile(rf"{quote}|\n" if len(quote) == 1 else quote) if is_raw else re.compile(
-        rf"\\|{quote}|\n" if len(quote) == 1 else rf"\\|{quote}"
+    stops = (
+        re.compile(rf"{quote}|\n" if len(quote) == 1 else quote)
+        if is_raw
+        else re.compile(rf"\\|{quote}|\n" if len(quote) == 1 else rf"\\|{quote}")
     )
     while found := stops.search(source, position):
         if found[0] == quote:

@@ -10,7 +10,7 @@ import base64
 import binascii
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from muster.apiserver.cel.moments import Duration, Timestamp, parse_date, parse_duration, parse_timestamp
 from muster.apiserver.cel.problems import EvaluationProblem
@@ -47,7 +47,7 @@ class Opaque:
     """A value that only functions look into; its class says which type it is by `type_name`."""
 
     __slots__ = ()
-    type_name = ""
+    type_name: ClassVar[str] = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +109,12 @@ class ObjectView:
         return converted(value, self.type.fields[name])
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, raw_name in self.type.raw_names.items() if raw_name in self.raw)
+        # A reserved word has two names; the first is the escaped one.
+        found: dict[str, str] = {}
+        for name, raw_name in self.type.raw_names.items():
+            if raw_name in self.raw:
+                found.setdefault(raw_name, name)
+        return iter(found.values())
 
 
 LISTS = (list, ListView)
