@@ -5,7 +5,7 @@ from __future__ import annotations
 from muster.apiserver.cel.problems import CostExceeded
 
 RULE_STEPS = 1_000_000  # Kubernetes' limit for one call
-OBJECT_STEPS = 10_000_000  # and for all rules of one object
+OBJECT_STEPS = 3_000_000  # Kubernetes grants ten million; here a million may take half a second of the only process
 
 
 class Budget:

@@ -1,4 +1,4 @@
-"""Gives each node of an expression its type and its functions, or says what does not fit. Called by `compile_expression`.
+"""Gives each node its type and its functions, or says what does not fit. Called by `compile_expression`.
 
 All mistakes of an expression are found at once: a part that is refused has a type that fits everything after it.
 """
@@ -40,7 +40,7 @@ def check(node: Node, variables: Mapping[str, Type]) -> list[SourceProblem]:
     """Fill in the types and functions of all nodes; the mistakes found, none if it is sound."""
     checker = _Checker(variables)
     checker.type_of(node)
-    checker.settle(node)
+    checker.settle()
     return sorted(checker.problems, key=lambda problem: problem.position)
 
 
@@ -52,7 +52,7 @@ class _Checker:
         self._checked: list[Node] = []
         self._formats = 0  # the calls of format() around: only there may the elements of a list differ
 
-    def settle(self, node: Node) -> None:
+    def settle(self) -> None:
         """Replace type variables by what they turned out to be."""
         for one in self._checked:
             one.type = self._types.resolved(one.type)

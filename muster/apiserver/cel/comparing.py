@@ -10,10 +10,10 @@ from typing import Any
 
 from muster.apiserver.cel.budget import Budget
 from muster.apiserver.cel.problems import EvaluationProblem, no_such_overload
-from muster.apiserver.cel.types import Type
 from muster.apiserver.cel.values import ListView, ObjectView, Optional, converted, kind_of
 
 CHARACTERS_A_STEP = 10
+KEYED_STEPS = 6  # for each element that has to be found by its keys
 _NUMBERS = frozenset({"int", "uint", "double"})
 _ORDERED = _NUMBERS | {"bool", "string", "bytes", "timestamp", "duration"}
 
@@ -59,10 +59,7 @@ def _equal_lists(budget: Budget, one: Any, other: Any) -> bool:
         if one.type.is_set:
             known = set(map(repr, one))
             return all(repr(value) in known for value in other)
-    for left, right in zip(one, other, strict=True):
-        if not equal(budget, left, right):
-            return False
-    return True
+    return all(equal(budget, left, right) for left, right in zip(one, other, strict=True))
 
 
 def _equal_by_keys(budget: Budget, one: ListView, other: ListView) -> bool:
@@ -70,6 +67,7 @@ def _equal_by_keys(budget: Budget, one: ListView, other: ListView) -> bool:
         return tuple(repr(raw.get(key)) for key in one.type.list_keys) if isinstance(raw, dict) else ()
 
     known = {key_of(raw): raw for raw in one.raw}
+    budget.charge(KEYED_STEPS * len(known))
     for raw in other.raw:
         key = key_of(raw)
         if key not in known:
@@ -85,15 +83,12 @@ def _equal_maps(budget: Budget, one: Any, other: Any) -> bool:
     budget.charge(len(one))
     if isinstance(one, ObjectView) and isinstance(other, ObjectView) and one.type is other.type:
         return _equal_objects(budget, one, other)
-    for key in one:
-        if key not in other or not equal(budget, one[key], other[key]):
-            return False
-    return True
+    return all(key in other and equal(budget, one[key], other[key]) for key in one)
 
 
 def _equal_objects(budget: Budget, one: ObjectView, other: ObjectView) -> bool:
     """Equal in all fields, also in those that the schema does not tell of."""
-    types: dict[str, Type] = {raw: one.type.fields[name] for name, raw in one.type.raw_names.items()}
+    types = one.type.raw_types
     for name, left in one.raw.items():
         right = other.raw.get(name)
         if (left is None) != (right is None):

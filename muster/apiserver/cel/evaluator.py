@@ -128,7 +128,7 @@ def _type_named(node: Node) -> tuple[str, str] | None:
 
 
 def _constant(value: Any) -> Run:
-    return lambda frame: value
+    return lambda _: value
 
 
 # Fields ---------------------------------------------------------------------------------------------------------------

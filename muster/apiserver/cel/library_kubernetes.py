@@ -292,7 +292,7 @@ _FORMATS = [
     overload(
         "format.validate(string) -> optional(list(string))",
         _validated,
-        lambda wanted, text: TEXT_STEPS * (1 + text_steps(text)),
+        lambda _, text: TEXT_STEPS * (1 + text_steps(text)),
     ),
 ]
 

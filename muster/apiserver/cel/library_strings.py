@@ -15,6 +15,8 @@ from muster.apiserver.cel.problems import EvaluationProblem, no_such_overload
 from muster.apiserver.cel.signatures import charging, overload
 
 PATTERN_CHARACTERS_A_STEP = 4
+STATES_A_STEP = 8  # that every ten characters are tried against
+FOUND_STEPS = 12  # for each match
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
@@ -36,9 +38,16 @@ def pattern(text: str) -> Any:
         raise EvaluationProblem(f"error parsing regexp: {reason}") from None
 
 
-def _pattern_steps(text: str, wanted: str, *_: int) -> int:
-    walked = (1 + len(text) + CHARACTERS_A_STEP - 1) // CHARACTERS_A_STEP
-    return walked * ((len(wanted) + PATTERN_CHARACTERS_A_STEP - 1) // PATTERN_CHARACTERS_A_STEP)
+def _charged_pattern(budget: Budget, text: str, wanted: str) -> Any:
+    """The compiled pattern, with the search of the text charged: by the length of both, and by the pattern's states.
+
+    A short pattern may have many: (a?){500} has a thousand, and each character may be tried against all of them.
+    """
+    walked = 1 + len(text) // CHARACTERS_A_STEP
+    budget.charge(walked * (1 + len(wanted) // PATTERN_CHARACTERS_A_STEP))
+    found = pattern(wanted)
+    budget.charge(walked * (found.programsize // STATES_A_STEP))
+    return found
 
 
 def _readable(text: str) -> str:
@@ -46,27 +55,27 @@ def _readable(text: str) -> str:
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
-def _matches(text: str, wanted: str) -> bool:
-    return pattern(wanted).search(_readable(text)) is not None
+def _matches(budget: Budget, text: str, wanted: str) -> bool:
+    return _charged_pattern(budget, text, wanted).search(_readable(text)) is not None
 
 
-def _find(text: str, wanted: str) -> str:
-    found = pattern(wanted).search(_readable(text))
+def _find(budget: Budget, text: str, wanted: str) -> str:
+    found = _charged_pattern(budget, text, wanted).search(_readable(text))
     return found[0] if found else ""
 
 
-def _find_all(text: str, wanted: str, most: int = -1) -> list[str]:
+def _find_all(budget: Budget, text: str, wanted: str, most: int = -1) -> list[str]:
     found: list[str] = []
-    if most == 0:
-        return found
+    compiled = _charged_pattern(budget, text, wanted)
     end = -1
-    for one in pattern(wanted).finditer(_readable(text)):
-        if one.start() == one.end() == end:  # nothing, right behind what was found: Go does not count that
-            continue
-        end = one.end()
-        found.append(one[0])
+    for one in compiled.finditer(_readable(text)):
         if len(found) == most:
             break
+        if one.start() == one.end() == end:  # nothing, right behind what was found: Go does not count that
+            continue
+        budget.charge(FOUND_STEPS)
+        end = one.end()
+        found.append(one[0])
     return found
 
 
@@ -152,11 +161,11 @@ OVERLOADS = [
     overload("string.contains(string) -> bool", lambda text, wanted: wanted in text, _search_steps),
     overload("string.startsWith(string) -> bool", str.startswith, _search_steps),
     overload("string.endsWith(string) -> bool", str.endswith, _search_steps),
-    overload("string.matches(string) -> bool", _matches, _pattern_steps),
-    overload("matches(string, string) -> bool", _matches, _pattern_steps),
-    overload("string.find(string) -> string", _find, _pattern_steps),
-    overload("string.findAll(string) -> list(string)", _find_all, _pattern_steps),
-    overload("string.findAll(string, int) -> list(string)", _find_all, _pattern_steps),
+    charging("string.matches(string) -> bool", _matches),
+    charging("matches(string, string) -> bool", _matches),
+    charging("string.find(string) -> string", _find),
+    charging("string.findAll(string) -> list(string)", _find_all),
+    charging("string.findAll(string, int) -> list(string)", _find_all),
     overload("string.charAt(int) -> string", _character),
     overload("string.indexOf(string) -> int", _index_of, _search_steps),
     overload("string.indexOf(string, int) -> int", _index_of, _search_steps),

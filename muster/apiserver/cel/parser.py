@@ -123,7 +123,8 @@ class _Parser:
         function = _FUNCTIONS[sign.kind]
         if function in _ASSOCIATIVE and isinstance(left, Call) and left.function == function:
             left.arguments.append(right)  # a long chain is one wide node, not a deep one
-            operands.append(self._built(left))
+            left.depth = max(left.depth, right.depth + 1)
+            operands.append(left)
         else:
             operands.append(self._built(Call(sign.position, function, [left, right])))
 

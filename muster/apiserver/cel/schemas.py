@@ -98,4 +98,5 @@ def _object_type(schema: Mapping[str, Any], *, is_resource_root: bool) -> Type |
             if raw_name in RESERVED:  # as a field the word may also be written as it is
                 fields[raw_name] = field_type
                 raw_names[raw_name] = raw_name
-    return Type("object", fields=fields, raw_names=raw_names, is_plain=False)
+    raw_types = {raw_name: fields[name] for name, raw_name in raw_names.items()}
+    return Type("object", fields=fields, raw_names=raw_names, raw_types=raw_types, is_plain=False)

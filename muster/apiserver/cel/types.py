@@ -17,6 +17,7 @@ class Type:
     parameters: tuple[Type, ...] = ()
     fields: Mapping[str, Type] = field(default_factory=dict)  # of an object, by the name in expressions
     raw_names: Mapping[str, str] = field(default_factory=dict)  # from that to the name in JSON
+    raw_types: Mapping[str, Type] = field(default_factory=dict)  # of the fields by their name in JSON
     list_keys: tuple[str, ...] = ()  # of a list that is a map by these
     is_set: bool = False  # a list whose order means nothing
     is_plain: bool = True  # JSON values of it are values of expressions as they are
@@ -155,10 +156,10 @@ class Substitution:
         wanted, given = self.found(wanted), self.found(given)
         if wanted is given:
             return True
+        if given.kind == "variable":  # the newer to the older, so that many in a row make no chain
+            return self._bind(given, wanted)
         if wanted.kind == "variable":
             return self._bind(wanted, given)
-        if given.kind == "variable":
-            return self._bind(given, wanted)
         if "dyn" in (wanted.kind, given.kind) or ERROR in (wanted, given):
             return True
         if given.kind == "null" and wanted.kind in _TAKES_NULL:
