@@ -22,7 +22,7 @@ from tests.support import ROOT, proof_count
 GROUP = "cel.example.com"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 IN_ONE = 60  # rules in one definition
-RANDOM_RULES = 3000
+RANDOM_RULES = 1000
 TRIES = 200  # until a new definition is served
 _FIELD = re.compile(r"\bc([0-9]+)\b")
 

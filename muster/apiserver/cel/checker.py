@@ -53,9 +53,12 @@ class _Checker:
         self._formats = 0  # the calls of format() around: only there may the elements of a list differ
 
     def settle(self) -> None:
-        """Replace type variables by what they turned out to be."""
+        """Replace type variables by what they turned out to be; then what is written down can be judged."""
         for one in self._checked:
             one.type = self._types.resolved(one.type)
+        for one in self._checked:
+            if isinstance(one, Call) and one.overloads and (problem := literal_problem(one)):
+                self.problems.append(problem)
 
     def _refuse(self, node: Node, message: str) -> Type:
         self.problems.append(SourceProblem(node.position, message))
@@ -181,9 +184,6 @@ class _Checker:
         found = self._resolved(node, known, arguments)
         if not node.overloads:
             return self._no_overload(node, arguments)
-        if problem := literal_problem(node):
-            self.problems.append(problem)
-            return ERROR
         return found
 
     def _no_overload(self, node: Call, arguments: list[Type]) -> Type:

@@ -121,7 +121,7 @@ def clause_problem(letter: str, kind: str) -> str:
     if letter not in _FITTING:
         return f'could not parse formatting clause: unrecognized formatting clause "{letter}"'
     name, fitting, kinds = _FITTING[letter]
-    if kind in kinds or kind == "dyn":
+    if kind in kinds or kind in ("dyn", "!error!"):
         return ""
     return f"error during formatting: {name} clause can only be used on {fitting}, was given {kind}"
 
