@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 
 import pytest
@@ -16,6 +14,7 @@ from muster.store.errors import AlreadyExists, Conflict, Expired, NotFound
 from muster.store.history import Limits
 from muster.store.records import Key, Record, Scope
 from tests.store.builders import PODS, content, create, open_store, pod, remove, replace, together
+from tests.store.linear import WRITES, Answer, Timeline, check_linear
 from tests.support import is_full_proof, proof_count
 
 CLIENTS = 8
@@ -44,18 +43,6 @@ def at_once(count: int, act: Callable[[int], None]) -> None:
 # Histories -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One question of a client: when it was asked and answered, and how."""
-
-    asked: int
-    answered: int
-    what: str
-    key: Key
-    found: Record | None  # written or read; none when there was nothing
-    revision: int = 0  # of a write, or of a list
-
-
 def one_operation(store: BaseStore, key: Key, chance: Random) -> tuple[str, Record | None, int]:
     """Ask the store something: what it was, what came back, at which revision if that is known."""
     what = chance.choice(("create", "remove", "replace", "compare", "get", "get", "list"))
@@ -67,7 +54,8 @@ def one_operation(store: BaseStore, key: Key, chance: Random) -> tuple[str, Reco
             return what, next((one for one in page.records if one.key == key), None), page.revision
         number = chance.random()
         if what == "compare":
-            change = replace(key, number, revision=store.get(key).revision)
+            expected = store.get(key)
+            change = replace(key, number, revision=expected.revision)
         else:
             change = {"create": create(key, number), "replace": replace(key, number), "remove": remove(key)}[what]
         record = store.write(change)
@@ -77,7 +65,7 @@ def one_operation(store: BaseStore, key: Key, chance: Random) -> tuple[str, Reco
     except AlreadyExists:
         return "is present", None, 0
     except Conflict:
-        return "conflict", None, 0
+        return "conflict", expected, 0
 
 
 def history_of(store: BaseStore, seed: int, count: int) -> list[Answer]:
@@ -96,52 +84,16 @@ def history_of(store: BaseStore, seed: int, count: int) -> list[Answer]:
     return sorted(answers, key=lambda answer: answer.asked)
 
 
-def check_linear(answers: list[Answer], newest: int) -> None:
-    """Find for each answer a moment between question and answer at which it was right.
-
-    Moments are revisions. Writes have theirs; everything else takes the earliest that fits, but none before the moment
-    of an answer that somebody had before the question was asked.
-    """
-    states = states_of(answers, newest)
-    floor = 0
-    running: list[tuple[int, int]] = []  # when answered, at which revision
-    for answer in answers:
-        while running and running[0][0] < answer.asked:
-            floor = max(floor, heapq.heappop(running)[1])
-        if answer.what in ("create", "replace", "remove", "compare"):
-            assert answer.revision > floor, f"{answer} was written into the past, {floor} had been seen"
-            moment = answer.revision
-        else:
-            fitting = range(floor, newest + 1) if not answer.revision else range(answer.revision, answer.revision + 1)
-            found = next((at for at in fitting if at >= floor and is_right(answer, states[at])), None)
-            assert found is not None, f"{answer} was never right after {floor}"
-            moment = found
-        heapq.heappush(running, (answer.answered, moment))
-
-
-def states_of(answers: list[Answer], newest: int) -> list[dict[Key, Record]]:
-    """The state after each revision; every revision belongs to exactly one write."""
-    writes = {one.revision: one for one in answers if one.what in ("create", "replace", "remove", "compare")}
-    assert sorted(writes) == list(range(1, newest + 1)), "a revision is missing or was given twice"
-    states: list[dict[Key, Record]] = [{}]
-    for revision in range(1, newest + 1):
-        write = writes[revision]
-        state = dict(states[-1])
+def timeline_of(answers: list[Answer], newest: int) -> Timeline:
+    """The states after each revision; every revision belongs to exactly one write."""
+    writes = sorted((one for one in answers if one.what in WRITES), key=lambda one: one.revision)
+    assert [one.revision for one in writes] == list(range(1, newest + 1)), "a revision is missing or was given twice"
+    timeline = Timeline()
+    for write in writes:
         if write.what == "remove":
-            assert content(write.found) == content(state.pop(write.key))
-        else:
-            assert (write.key in state) == (write.what != "create")
-            state[write.key] = write.found
-        states.append(state)
-    return states
-
-
-def is_right(answer: Answer, state: dict[Key, Record]) -> bool:
-    if answer.what == "conflict":
-        return True  # somebody was faster: which states it lay between is not known here
-    if answer.what == "is present":
-        return answer.key in state
-    return state.get(answer.key) == answer.found
+            assert content(write.found) == content(timeline.at(write.revision)[write.key])
+        timeline.add(write)
+    return timeline
 
 
 @pytest.mark.prove
@@ -153,7 +105,7 @@ def test_every_history_has_an_order(tmp_path, kind, full):
         newest = store.revision
         store.close()
         try:
-            check_linear(answers, newest)
+            check_linear(answers, timeline_of(answers, newest))
         except AssertionError as problem:
             raise AssertionError(f"seed {seed}: {problem}") from problem
 
@@ -163,11 +115,16 @@ def test_an_order_that_cannot_be_is_noticed(tmp_path):
     store = open_store("memory", tmp_path)
     first, second = store.write(create(pod("a"), 1)), store.write(replace(pod("a"), 2))
     writes = [Answer(0, 1, "create", pod("a"), first, 1), Answer(2, 3, "replace", pod("a"), second, 2)]
-    check_linear([*writes, Answer(4, 5, "get", pod("a"), second)], 2)
-    with pytest.raises(AssertionError, match="was never right after 2"):
-        check_linear([*writes, Answer(4, 5, "get", pod("a"), first)], 2)
+    timeline = timeline_of(writes, 2)
+    check_linear([*writes, Answer(4, 5, "get", pod("a"), second)], timeline)
+    check_linear([*writes, Answer(4, 5, "conflict", pod("a"), first)], timeline)
+    for untrue in ("get", first), ("list", None), ("conflict", second), ("is absent", None):
+        with pytest.raises(AssertionError, match="was never right after 2"):
+            check_linear([*writes, Answer(4, 5, untrue[0], pod("a"), untrue[1])], timeline)
+    with pytest.raises(AssertionError, match="written into the past"):
+        check_linear([Answer(0, 1, "get", pod("a"), second), Answer(2, 3, "replace", pod("a"), second, 2)], timeline)
     with pytest.raises(AssertionError, match="missing or was given twice"):
-        check_linear([writes[0], writes[0]], 2)
+        timeline_of([writes[0], writes[0]], 2)
 
 
 # Races ---------------------------------------------------------------------------------------------------------------
