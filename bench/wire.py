@@ -66,7 +66,8 @@ class Connection:
         await self._reader.readexactly(2)
 
     def close(self) -> None:
-        self._writer.close()
+        """Hang up at once: nothing is left to be done by a loop that may end now."""
+        self._writer.transport.abort()
 
 
 @cache

@@ -32,6 +32,7 @@ from muster.store.errors import Expired, TooNew
 from muster.store.records import Action, Event, Record
 
 BOOKMARK_S = 60.0
+LAST_BOOKMARK_S = 2.0  # before the end: who comes back then has little to catch up with
 _SHORTEST_S = 1_800.0  # a watch without a time of its own ends after this, or up to twice as long
 _RECORDS_A_CHUNK = 100
 _NO_COLUMNS = b'"columnDefinitions":null'
@@ -161,7 +162,7 @@ async def _lines(
 async def _following(watching: _Watching, watch: AsyncWatch) -> AsyncGenerator[bytes, None]:
     loop = asyncio.get_running_loop()
     ends_s = loop.time() + watching.timeout_s
-    bookmark_due_s = loop.time() + BOOKMARK_S
+    bookmark_due_s = _bookmark_due_s(loop.time(), ends_s)
     while (left_s := ends_s - loop.time()) > 0:
         try:
             taken = await watch.take(min(left_s, max(0.0, bookmark_due_s - loop.time())))
@@ -173,13 +174,18 @@ async def _following(watching: _Watching, watch: AsyncWatch) -> AsyncGenerator[b
             if chunk := _chunk(watching, events):
                 yield chunk
         if loop.time() >= bookmark_due_s:
-            bookmark_due_s = loop.time() + BOOKMARK_S
+            bookmark_due_s = _bookmark_due_s(loop.time(), ends_s)
             if watching.has_bookmarks:
                 yield _bookmark(watching, taken.revision)
 
 
 def _from(after: int, events: Sequence[Event]) -> Sequence[Event]:
     return [one for one in events if one.record.revision > after] if after else events
+
+
+def _bookmark_due_s(now_s: float, ends_s: float) -> float:
+    last_s = ends_s - LAST_BOOKMARK_S
+    return min(now_s + BOOKMARK_S, last_s) if last_s > now_s else now_s + BOOKMARK_S
 
 
 def _chunk(watching: _Watching, events: Sequence[Event]) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,20 @@ from bench.wire import GONE, Connection, connect
 from tests.e2e.process import Muster, started
 
 Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """An object as a client sees it."""
+
+    uid: str
+    revision: int
+    value: str
+
+
+def version_of(shown: Json) -> Version:
+    metadata = shown["metadata"]
+    return Version(metadata["uid"], int(metadata["resourceVersion"]), shown["data"]["value"])
 
 
 class Lives:

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from tests.e2e.lives import Json, LastingConnection, Lives, config_of, make_namespaces
+from tests.e2e.lives import Json, LastingConnection, Lives, Version, config_of, make_namespaces, version_of
 from tests.store.linear import WRITES, Answer, Timeline, check_linear
 from tests.support import is_full_proof
 
@@ -24,20 +24,6 @@ NAMES = ("a", "b", "c")
 CHOICES = ("create", "remove", "replace", "compare", "get", "get", "list")
 END = "end"
 METHODS = {"create": "POST", "remove": "DELETE", "replace": "PUT", "compare": "PUT"}
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """An object as a client sees it."""
-
-    uid: str
-    revision: int
-    value: str
-
-
-def version_of(shown: Json) -> Version:
-    metadata = shown["metadata"]
-    return Version(metadata["uid"], int(metadata["resourceVersion"]), shown["data"]["value"])
 
 
 @dataclass(slots=True)
