@@ -98,7 +98,7 @@ class App:
         verb = verb_of(request.method, target)
         request.warn(target.served.deprecation)
         if verb == "list" and request.flag("watch"):
-            self.streams.check_room()
+            self.streams.check_room(request.user.name)
             return watch_objects(self._api, request, target)
         with self._in_flight.one(is_write=verb not in ("get", "list")):
             if target.subresource:

@@ -128,33 +128,27 @@ class Request:
         length = self.header(b"content-length")
         if length.isascii() and length.isdigit() and int(length[:20]) > MOST_BYTES:
             raise too_large()
-        first = await self._receive()
-        body = first.get("body", b"") if not first.get("more_body") else await self._rest(first)
-        if first["type"] == "http.disconnect":
-            raise _gone()
-        if len(body) > MOST_BYTES:
-            raise too_large()
+        try:
+            async with asyncio.timeout(BODY_S):
+                body = await self._whole_body()
+        except TimeoutError:
+            raise Problem(408, "Timeout", f"the body did not come within {BODY_S:.0f} seconds") from None
         encoding = self.header(b"content-encoding")
         return body if encoding in ("", "identity") else _unpacked(body, encoding)
 
-    async def _rest(self, message: Message) -> bytes:
-        """A body that comes in several parts, if it comes to its end in time."""
+    async def _whole_body(self) -> bytes:
         parts: list[bytes] = []
         size = 0
-        try:
-            async with asyncio.timeout(BODY_S):
-                while True:
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    if size > MOST_BYTES:
-                        raise too_large()
-                    if not message.get("more_body"):
-                        return b"".join(parts)
-                    message = await self._receive()
-                    if message["type"] == "http.disconnect":
-                        raise _gone()
-        except TimeoutError:
-            raise Problem(408, "Timeout", f"the body did not come within {BODY_S:.0f} seconds") from None
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise _gone()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > MOST_BYTES:
+                raise too_large()
+            if not message.get("more_body"):
+                return b"".join(parts)
 
     async def gone(self) -> None:
         """Returns when the client has hung up."""

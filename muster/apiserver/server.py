@@ -15,15 +15,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from muster.apiserver.asgi import App
 from muster.apiserver.certificates import TlsFiles
+from muster.apiserver.connections import Connection, hang_up_on_late, most_connections
 
 _KEEP_ALIVE_S = 120  # clients keep connections for 90
 _LAST_ANSWERS_S = 5
 _BACKLOG = 1_024
-MOST_HEAD_BYTES = 1024 * 1024  # as much as Go's server takes
+_LOOK_TICKS = 50  # of a tenth of a second: how often connections are looked at
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -63,37 +63,8 @@ def tls_of(files: TlsFiles) -> ssl.SSLContext:
     return context
 
 
-class _Protocol(HttpToolsProtocol):
-    """HTTP whose heads end somewhere: neither uvicorn nor its parser minds how long they are."""
-
-    _head_bytes = 0
-    _is_in_head = True
-
-    def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
-            return
-        if self._is_in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > MOST_HEAD_BYTES:
-                self.send_400_response("The head of the request is too long.")
-                return
-        super().data_received(data)
-
-    def on_message_begin(self) -> None:
-        self._is_in_head = True
-        super().on_message_begin()
-
-    def on_headers_complete(self) -> None:
-        self._is_in_head, self._head_bytes = False, 0
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        self._is_in_head = True
-        super().on_message_complete()
-
-
 class _Server(uvicorn.Server):
-    """A server whose watches end with it, and that says when it is ready."""
+    """A server whose watches end with it, that says when it is ready, and does not wait for clients that dawdle."""
 
     def __init__(self, config: uvicorn.Config, app: App, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -103,6 +74,11 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._on_ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _LOOK_TICKS == 0:
+            hang_up_on_late(self.server_state.connections, asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -125,8 +101,9 @@ class _Server(uvicorn.Server):
 
 async def serve(app: App, listening: socket.socket, tls: ssl.SSLContext | None, on_ready: Callable[[], None]) -> None:
     """Answer requests until SIGINT or SIGTERM; a second one ends at once."""
+    Connection.most = most_connections()
     settings: dict[str, Any] = {
-        "http": _Protocol,
+        "http": Connection,
         "ws": "none",
         "lifespan": "off",
         "log_config": None,

@@ -204,11 +204,12 @@ def test_packed_bodies(encoding, body, code):
     in_world(story)
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch):
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch, count):
     monkeypatch.setattr("muster.apiserver.requests.BODY_S", 0.01)
 
     async def story(world: World) -> None:
-        parts = [{"type": "http.request", "body": b"{", "more_body": True}]
+        parts = [{"type": "http.request", "body": b"{", "more_body": True}] * count
 
         async def receive() -> dict[str, object]:
             return parts.pop() if parts else await asyncio.get_running_loop().create_future()

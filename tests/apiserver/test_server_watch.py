@@ -132,6 +132,17 @@ def test_bookmarks_say_how_far_all_is_told(monkeypatch):
     in_world(story)
 
 
+def test_the_last_bookmark_comes_before_the_end(monkeypatch):
+    monkeypatch.setattr(watching, "LAST_BOOKMARK_S", 0.99)
+
+    async def story(world: World) -> None:
+        query = f"watch=true&resourceVersion={world.store.revision}&timeoutSeconds=1&allowWatchBookmarks=true"
+        answer = await world.get(f"{CONFIGS}?{query}")
+        assert answer.json["type"] == "BOOKMARK", "and nothing after it"
+
+    in_world(story)
+
+
 def test_a_watch_ends_after_its_time():
     async def story(world: World) -> None:
         answer = await world.get(f"{CONFIGS}?watch=true&timeoutSeconds=1")
@@ -192,21 +203,6 @@ def test_what_has_piled_up_is_sent_piece_by_piece():
     in_world(story)
 
 
-def test_a_client_that_does_not_read_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(streams, "STALLED_S", 0.01)
-    monkeypatch.setattr(streams, "_LOOK_S", 0.01)
-
-    async def story(world: World) -> None:
-        async with world.exchange("GET", f"{CONFIGS}?watch=true") as watch:
-            await asyncio.sleep(0)
-            watch.is_reading.clear()
-            await world.request("POST", CONFIGS, config("a"))
-            async with asyncio.timeout(5):
-                await watch.done
-
-    in_world(story)
-
-
 def test_watches_end_with_the_server():
     async def story(world: World) -> None:
         async with world.exchange("GET", f"{CONFIGS}?watch=true") as watch:
@@ -219,12 +215,16 @@ def test_watches_end_with_the_server():
     in_world(story)
 
 
-def test_beyond_the_limit_a_watch_is_refused(monkeypatch):
-    monkeypatch.setattr(streams, "MOST", 1)
+@pytest.mark.parametrize("limit", ["MOST", "MOST_A_USER"])
+def test_beyond_the_limit_a_watch_is_refused(monkeypatch, limit):
+    monkeypatch.setattr(streams, limit, 1)
 
     async def story(world: World) -> None:
         async with world.exchange("GET", f"{CONFIGS}?watch=true"):
             await asyncio.sleep(0)
             assert (await world.get(f"{CONFIGS}?watch=true")).status == 429
+        async with world.exchange("GET", f"{CONFIGS}?watch=true") as watch:
+            await world.request("POST", CONFIGS, config("a"))
+            assert told(await watch.events(1)) == [("ADDED", "a")], "there is room again"
 
     in_world(story)

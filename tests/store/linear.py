@@ -1,4 +1,4 @@
-"""Whether concurrent questions have an order that explains all answers. Used by the proofs of the store and of the server.
+"""Whether concurrent questions have an order that explains all answers. Used by the proofs over stores and HTTP.
 
 Moments are revisions: every write has one, so that the order of the writes is known and only reads have to be placed.
 """
