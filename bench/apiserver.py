@@ -6,22 +6,24 @@ import asyncio
 import json
 import os
 import signal
-import ssl
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import uvloop
 
 from bench.store import a_pod, fill
+from bench.wire import Connection, connect, trusting
 
 CLIENTS = 16
+WRITERS = 64  # of events: so many that the pace does not depend on how long an answer takes
 CONFIGS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
 _READY_S = 30.0
@@ -84,49 +86,10 @@ def kubernetes() -> Iterator[Running]:
         yield Running(tuple(pids), plane.url, plane.token, plane.ca_file)
 
 
-class Connection:
-    """One connection of a client that sends one request after another."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._token = token
-
-    async def request(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
-        """Send a request and read the answer."""
-        await self.send(method, path, body)
-        head = (await self._reader.readuntil(b"\r\n\r\n")).lower()
-        _, found, rest = head.partition(b"content-length: ")
-        if found:
-            answer = await self._reader.readexactly(int(rest.partition(b"\r\n")[0]))
-        else:
-            answer = b"".join([chunk async for chunk in self._chunks()])
-        return int(head[9:12]), answer
-
-    async def send(self, method: str, path: str, body: bytes = b"") -> None:
-        """Send a request and leave the answer for later."""
-        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {self._token}\r\n"
-        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        self._writer.write(head.encode() + body)
-        await self._writer.drain()
-
-    async def _chunks(self) -> AsyncIterator[bytes]:
-        while size := int(await self._reader.readline(), 16):
-            yield await self._reader.readexactly(size)
-            await self._reader.readexactly(2)
-        await self._reader.readexactly(2)
-
-    def close(self) -> None:
-        self._writer.close()
-
-
 @asynccontextmanager
 async def connected(server: Running, count: int) -> AsyncIterator[list[Connection]]:
     """So many connections to a server."""
-    tls = ssl.create_default_context(cafile=server.ca_file)
-    place = urlsplit(server.url)
-    pairs = [await asyncio.open_connection(place.hostname, place.port, ssl=tls, limit=2**26) for _ in range(count)]
-    connections = [Connection(reader, writer, server.token) for reader, writer in pairs]
+    connections = [await connect(server.url, server.token, server.ca_file) for _ in range(count)]
     try:
         yield connections
     finally:
@@ -148,25 +111,40 @@ def pod_bytes(name: str, size_bytes: int = 1_300) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Creates:
-    """What creating pods has cost."""
+class Cost:
+    """What creating many pods, listing them and sending many events has cost a server."""
 
-    per_cpu_second: float
-    per_second: float
-
-
-def creates(count: int = 8_000, *, is_kubernetes: bool = False) -> Creates:
-    """Durable creates by 16 clients that each wait for the answer."""
-    with kubernetes() if is_kubernetes else running() as server:
-        return asyncio.run(_create(server, count))
+    creates_per_cpu_second: float
+    creates_per_second: float
+    list_s: float
+    fan_out_cpu_s: float
 
 
-def kubernetes_creates() -> Creates:
-    return creates(is_kubernetes=True)
+def cost_of(server: Running, count: int = 10_000, size_bytes: int = 3_000) -> Cost:
+    """Durable creates by 16 clients that each wait for the answer, the best of three lists, and the fan-out."""
+    per_cpu_second, per_second = asyncio.run(_create(server, count, size_bytes))
+    list_s = min(asyncio.run(_list(server, count)) for _ in range(3))
+    return Cost(per_cpu_second, per_second, list_s, fan_out_of(server).cpu_s)
 
 
-async def _create(server: Running, count: int) -> Creates:
-    bodies = [pod_bytes(f"pod-{number}") for number in range(count)]
+@cache
+def both_costs() -> tuple[Cost, Cost]:
+    """Muster's and the real server's, right after each other; raises NoControlPlane where there is no real one."""
+    with kubernetes() as server:
+        theirs = cost_of(server)
+    with running() as server:
+        return cost_of(server), theirs
+
+
+def creates_per_cpu_second(count: int = 8_000) -> float:
+    """Muster's durable creates alone."""
+    with running() as server:
+        return asyncio.run(_create(server, count, 1_300))[0]
+
+
+async def _create(server: Running, count: int, size_bytes: int) -> tuple[float, float]:
+    """How many creates per second of CPU time, and per second."""
+    bodies = [pod_bytes(f"pod-{number}", size_bytes) for number in range(count)]
 
     async def client(connection: Connection, first: int) -> None:
         for number in range(first, count, CLIENTS):
@@ -176,7 +154,7 @@ async def _create(server: Running, count: int) -> Creates:
     async with connected(server, CLIENTS) as connections:
         cpu_s, start_s = server.cpu_s(), time.monotonic()
         await asyncio.gather(*(client(one, number) for number, one in enumerate(connections)))
-        return Creates(count / (server.cpu_s() - cpu_s), count / (time.monotonic() - start_s))
+        return count / (server.cpu_s() - cpu_s), count / (time.monotonic() - start_s)
 
 
 def list_s(count: int = 10_000, size_bytes: int = 3_000) -> float:
@@ -190,7 +168,7 @@ async def _list(server: Running, count: int) -> float:
         start_s = time.monotonic()
         _, answer = await connection.request("GET", PODS)
         taken_s = time.monotonic() - start_s
-        assert answer.count(b'"kind":"Pod"') >= count, "all of them are there"
+        assert answer.count(b'"uid":') >= count, "all of them are there"
         return taken_s
 
 
@@ -237,58 +215,87 @@ class FanOut:
 
     lost: int
     per_second: float  # writes, which are all seen by all
-    longest_s: float  # from the last write to the last watcher that has all
-    cpu_s: float
+    lag_s: float  # the longest from the answer to a writer until a watcher had the event
+    cpu_s: float  # of the server, the writes included
+    client_cpu_s: float
 
 
 class Watcher(asyncio.Protocol):
     """Counts the events of a watch and does nothing else with them, so that the server is what is measured."""
 
-    def __init__(self, wanted: int) -> None:
+    def __init__(self, wanted: int, answered_s: list[float]) -> None:
         self._wanted = wanted
+        self._answered_s = answered_s  # when each event's writer had its answer
         self._is_after_brace = False
         self.seen = 0
+        self.lag_s = 0.0
         self.has_all = asyncio.get_running_loop().create_future()
 
     def data_received(self, data: bytes) -> None:
         # Every event ends with a brace and a new line, and nothing else does.
-        self.seen += data.count(b"}\n") + (self._is_after_brace and data.startswith(b"\n"))
+        count = data.count(b"}\n") + (self._is_after_brace and data.startswith(b"\n"))
         self._is_after_brace = data.endswith(b"}")
+        if count and self.seen < len(self._answered_s):
+            self.lag_s = max(self.lag_s, time.monotonic() - self._answered_s[self.seen])
+        self.seen += count
         if self.seen >= self._wanted and not self.has_all.done():
             self.has_all.set_result(None)
 
 
-def fan_out(events: int = 3_000, watchers: int = 100, per_second: int = 1_000) -> FanOut:
-    """Events at a steady pace to many watchers."""
-    with running() as server, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+@cache
+def fan_out() -> FanOut:
+    """Events at a steady pace to many watchers of Muster."""
+    with running() as server:
+        return fan_out_of(server)
+
+
+def fan_out_of(server: Running, events: int = 3_000, watchers: int = 100, per_second: int = 1_000) -> FanOut:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_fan_out(server, events, watchers, per_second))
 
 
 async def _fan_out(server: Running, events: int, watchers: int, per_second: int) -> FanOut:
-    async def write(first: int, connection: Connection, start_s: float) -> None:
-        for number in range(first, events, CLIENTS):
-            await asyncio.sleep(max(0.0, start_s + number / per_second - time.monotonic()))
-            await connection.request("POST", CONFIGS, config_bytes(f"config-{number}"))
+    answered_s: list[float] = []
 
-    loop = asyncio.get_running_loop()
-    tls = ssl.create_default_context(cafile=server.ca_file)
+    async def write(first: int, connection: Connection, start_s: float) -> None:
+        for number in range(first, events, WRITERS):
+            await asyncio.sleep(max(0.0, start_s + number / per_second - time.monotonic()))
+            status, answer = await connection.request("POST", CONFIGS, config_bytes(f"config-{number}"))
+            assert status == 201, answer[:500]
+            answered_s.append(time.monotonic())
+
+    async with watching(server, watchers, lambda: Watcher(events, answered_s)) as readers:
+        async with connected(server, WRITERS) as writers:
+            await asyncio.sleep(0.5)
+            cpu_s, own_s, start_s = server.cpu_s(), time.process_time(), time.monotonic()
+            await asyncio.gather(*(write(number, one, start_s) for number, one in enumerate(writers)))
+            written_s = time.monotonic()
+            await asyncio.wait([watcher.has_all for watcher in readers], timeout=10)
+        return FanOut(
+            lost=sum(max(0, events - watcher.seen) for watcher in readers),
+            per_second=events / (written_s - start_s),
+            lag_s=max(watcher.lag_s for watcher in readers),
+            cpu_s=server.cpu_s() - cpu_s,
+            client_cpu_s=time.process_time() - own_s,
+        )
+
+
+@asynccontextmanager
+async def watching(server: Running, count: int, make: Callable[[], Watcher]) -> AsyncIterator[list[Watcher]]:
+    """So many watches of what is yet to come."""
     place = urlsplit(server.url)
     assert place.hostname and place.port, "a server is somewhere"
-    head = f"GET {CONFIGS}?watch=true HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.token}\r\n\r\n".encode()
-    readers = [
-        await loop.create_connection(lambda: Watcher(events), place.hostname, place.port, ssl=tls)
-        for _ in range(watchers)
-    ]
-    for transport, _ in readers:
+    async with connected(server, 1) as (connection,):
+        _, listed = await connection.request("GET", f"{CONFIGS}?limit=1")
+    since = json.loads(listed)["metadata"]["resourceVersion"]
+    path = f"{CONFIGS}?watch=true&resourceVersion={since}"
+    head = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.token}\r\n\r\n".encode()
+    loop, tls = asyncio.get_running_loop(), trusting(server.ca_file)
+    made = [await loop.create_connection(make, place.hostname, place.port, ssl=tls) for _ in range(count)]
+    for transport, _ in made:
         transport.write(head)
-    async with connected(server, CLIENTS) as writers:
-        await asyncio.sleep(0.5)
-        cpu_s, start_s = server.cpu_s(), time.monotonic()
-        await asyncio.gather(*(write(number, one, start_s) for number, one in enumerate(writers)))
-        written_s = time.monotonic()
-        await asyncio.wait([watcher.has_all for _, watcher in readers], timeout=10)
-        longest_s = time.monotonic() - written_s
-        lost = sum(events - watcher.seen for _, watcher in readers)
-        for transport, _ in readers:
-            transport.close()
-        return FanOut(lost, events / (written_s - start_s), longest_s, server.cpu_s() - cpu_s)
+    try:
+        yield [watcher for _, watcher in made]
+    finally:
+        for transport, _ in made:
+            transport.abort()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -81,16 +80,3 @@ async def connect(url: str, token: str, ca_file: Path, *, buffer_bytes: int = _B
     place = urlsplit(url)
     made = await asyncio.open_connection(place.hostname, place.port, ssl=trusting(ca_file), limit=buffer_bytes)
     return Connection(*made, token)
-
-
-@asynccontextmanager
-async def connected(url: str, token: str, ca_file: Path, count: int) -> AsyncIterator[list[Connection]]:
-    """So many connections to a server."""
-    connections: list[Connection] = []
-    try:
-        for _ in range(count):
-            connections.append(await connect(url, token, ca_file))
-        yield connections
-    finally:
-        for one in connections:
-            one.close()

@@ -60,9 +60,17 @@ class SharedLines:
         self._chunks: dict[tuple[str, int, int, int], bytes] = {}
         self._size_bytes = 0
 
-    def chunk(self, events: Sequence[Event], form: str, show: Show) -> bytes:
-        """The lines of some events; `form` names everything that makes `show` different from another's."""
-        key = (form, events[0].record.revision, events[-1].record.revision, len(events))
+    def chunks(self, events: Sequence[Event], form: str, show: Show) -> Iterator[bytes]:
+        """The lines of some events in chunks; `form` names everything that makes `show` different from another's."""
+        whole = self._chunks.get(_key(events, form)) if events else None
+        if whole is not None:  # so it is for all but the first of the watches that are woken together
+            yield whole
+            return
+        for few in in_chunks(events):
+            yield self._chunk(few, form, show)
+
+    def _chunk(self, events: Sequence[Event], form: str, show: Show) -> bytes:
+        key = _key(events, form)
         found = self._chunks.get(key)
         if found is None:
             found = b"".join([line(event.action, show(event.record)) for event in events])
@@ -72,6 +80,10 @@ class SharedLines:
             self._chunks[key] = found
             self._size_bytes += len(found)
         return found
+
+
+def _key(events: Sequence[Event], form: str) -> tuple[str, int, int, int]:
+    return form, events[0].record.revision, events[-1].record.revision, len(events)
 
 
 def selected_lines(events: Iterable[Event], selection: Selection, show: Show) -> bytes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass
 
 from muster.apiserver.answers import (
@@ -170,9 +170,8 @@ async def _following(watching: _Watching, watch: AsyncWatch) -> AsyncGenerator[b
             async for chunk in _refused(problem):
                 yield chunk
             return
-        for events in in_chunks(_from(watching.after, taken.events)):
-            if chunk := _chunk(watching, events):
-                yield chunk
+        for chunk in _chunks(watching, _from(watching.after, taken.events)):
+            yield chunk
         if loop.time() >= bookmark_due_s:
             bookmark_due_s = _bookmark_due_s(loop.time(), ends_s)
             if watching.has_bookmarks:
@@ -188,10 +187,13 @@ def _bookmark_due_s(now_s: float, ends_s: float) -> float:
     return min(now_s + BOOKMARK_S, last_s) if last_s > now_s else now_s + BOOKMARK_S
 
 
-def _chunk(watching: _Watching, events: Sequence[Event]) -> bytes:
+def _chunks(watching: _Watching, events: Sequence[Event]) -> Iterator[bytes]:
     if watching.selection.is_everything:
-        return watching.api.lines.chunk(events, watching.form_name, watching.show)
-    return selected_lines(events, watching.selection, watching.show)
+        yield from watching.api.lines.chunks(events, watching.form_name, watching.show)
+        return
+    for few in in_chunks(events):
+        if chunk := selected_lines(few, watching.selection, watching.show):
+            yield chunk
 
 
 def _bookmark(watching: _Watching, revision: int, *, ends_initial: bool = False) -> bytes:

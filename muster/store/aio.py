@@ -1,13 +1,14 @@
 """A store for coroutines: writes and watches that can be awaited. Used by the API server and the controllers.
 
 The store calls back on its own thread. What it says is collected, and the loop is woken once for all of it. Watches are
-woken at a pace: under load they get several events at a time, which is what makes a hundred of them affordable. The
-first event after a pause is not delayed.
+woken at a pace that leaves most of the time to everything else: the more of them there are, the more events each gets
+at a time, which is what makes hundreds of them affordable. The first event after a pause is not delayed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -15,6 +16,8 @@ from muster.store.port import Change, Outcome, Result, Store, Watch
 from muster.store.records import Scope, Taken
 
 PACE_S = 0.005
+SLOWEST_PACE_S = 0.05
+_LEFT_TO_OTHERS = 4  # times as long as waking all has taken
 
 
 class AsyncStore:
@@ -22,7 +25,8 @@ class AsyncStore:
 
     def __init__(self, store: Store, *, pace_s: float = PACE_S) -> None:
         self.store = store
-        self._pace_s = pace_s  # 0: at once, which runs that have to repeat need
+        self._least_pace_s = pace_s  # 0: at once, which runs that have to repeat need
+        self.pace_s = pace_s
         self._loop = asyncio.get_running_loop()
         self._calls: deque[Callable[[], None]] = deque()
         self._is_woken = False
@@ -62,7 +66,7 @@ class AsyncStore:
         self._with_news.append(watch)
         if len(self._with_news) > 1:
             return  # it will be told with the others
-        wait_s = self._woken_at_s + self._pace_s - self._loop.time()
+        wait_s = self._woken_at_s + self.pace_s - self._loop.time()
         if wait_s > 0:
             self._loop.call_later(wait_s, self._wake_all)
         else:
@@ -70,9 +74,17 @@ class AsyncStore:
 
     def _wake_all(self) -> None:
         self._woken_at_s = self._loop.time()
+        start_s = time.monotonic()
         watches, self._with_news = self._with_news, []
         for watch in watches:
             watch.hear()
+        if self._least_pace_s:
+            # Called after those who were waiting have taken their news and sent it.
+            self._loop.call_soon(self._set_pace, start_s)
+
+    def _set_pace(self, start_s: float) -> None:
+        wanted_s = (time.monotonic() - start_s) * _LEFT_TO_OTHERS
+        self.pace_s = min(max(wanted_s, self._least_pace_s), SLOWEST_PACE_S)
 
 
 class AsyncWatch:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from types import SimpleNamespace
 
 import pytest
 
-from muster.store.aio import AsyncStore
+from muster.store import aio
+from muster.store.aio import PACE_S, SLOWEST_PACE_S, AsyncStore
 from muster.store.clock import VirtualClock
 from muster.store.errors import AlreadyExists, Expired
 from muster.store.history import Limits
@@ -85,6 +88,24 @@ def test_without_a_pace_every_event_comes_by_itself():
         assert await watch.take(timeout_s=0) == ([], 3)
 
     run(main())
+
+
+@pytest.mark.parametrize(("cost_s", "pace_s"), [(0.0001, PACE_S), (0.01, 0.04), (3.0, SLOWEST_PACE_S)])
+def test_the_dearer_the_watches_the_slower_the_pace(monkeypatch, cost_s, pace_s):
+    times = (number * cost_s for number in itertools.count())
+    monkeypatch.setattr(aio, "time", SimpleNamespace(monotonic=lambda: next(times)))
+
+    async def main():
+        front = AsyncStore(MemoryStore(VirtualClock()))
+        watch = front.watch(PODS, 0)
+        taking = asyncio.create_task(watch.take())
+        await asyncio.sleep(0)
+        await front.write(create(pod("a")))
+        await taking
+        await asyncio.sleep(0)
+        assert front.pace_s == pytest.approx(pace_s)
+
+    asyncio.run(main())
 
 
 def test_a_slow_watch_is_told(make_store):
