@@ -46,7 +46,7 @@ class Manners:
     has_bookmarks: bool
     wants_initial: bool  # asks for the present state as events rather than a list
     is_slow: bool  # does not read while much is written
-    is_absent: bool  # goes away while much is written
+    is_absent: bool  # goes away before much is written, and comes back after it
 
 
 def manners_of(chance: Random, namespace: str) -> Manners:
@@ -71,8 +71,10 @@ class Follower:
         self._last = last  # what is made after all else
         self._chance = chance
         self._has_compacted = has_compacted
-        self._is_away = False
         self._needs_list = True
+        self.has_left = asyncio.Event()
+        if not manners.is_absent:
+            self.has_left.set()
         self.manners = manners
         self.segments: list[Segment] = []
         self.expired_at: list[int] = []  # where it was when it was told to start anew
@@ -93,9 +95,10 @@ class Follower:
     async def follow(self) -> None:
         """Follow to the end, over as many connections as that takes."""
         while not self.has_all():
-            if self._is_away:
+            if self.manners.is_absent and self.segments and self.late_at is None:
+                self.has_left.set()
                 await self._has_compacted.wait()
-                self._is_away, self.late_at = False, self.segments[-1].end
+                self.late_at = self.segments[-1].end
             try:
                 connection = await self._lives.connect(buffer_bytes=READ_AHEAD_BYTES)
             except GONE:
@@ -111,8 +114,8 @@ class Follower:
         if self._needs_list and not self.manners.wants_initial:
             _, answer = await connection.request("GET", self._path)
             self._begin(json.loads(answer))
-            if self.has_all():
-                return
+        if self.has_all() or self._is_leaving():
+            return
         wanted = f"{self._path}?watch=true&timeoutSeconds={SHORT_S}"
         if self._needs_list:
             wanted += "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
@@ -122,8 +125,11 @@ class Follower:
         async with aclosing(connection.lines(wanted)) as lines:
             if self._needs_list:
                 await self._begin_with_events(lines)
-            if not self.has_all():
+            if not self._needs_list and not self.has_all() and not self._is_leaving():
                 await self._take(lines)
+
+    def _is_leaving(self) -> bool:
+        return self.manners.is_absent and not self._needs_list and self.late_at is None
 
     def _begin(self, listed: Json) -> None:
         state = {key_of(one): version_of(one) for one in listed["items"]}
@@ -165,11 +171,9 @@ class Follower:
 
     async def _is_distracted(self) -> bool:
         """Whether it leaves, as connections do; one that is slow reads nothing for a while."""
-        is_before = not self._has_compacted.is_set()
-        if self.manners.is_slow and is_before:
+        if self.manners.is_slow:
             await self._has_compacted.wait()
-        self._is_away = self.manners.is_absent and is_before
-        return self._is_away or self._chance.random() < 0.02
+        return self._chance.random() < 0.02
 
 
 def key_of(shown: Json) -> Key:

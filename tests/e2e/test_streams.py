@@ -34,7 +34,7 @@ class Round:
     written: dict[int, tuple[Key, Version]] = field(default_factory=dict)
     removed: list[str] = field(default_factory=list)  # uids
     removed_together: list[list[str]] = field(default_factory=list)
-    large_from: int = 0  # the revision of the first large write
+    have_left: list[asyncio.Event] = field(default_factory=list)  # of those who want to be away meanwhile
     has_compacted: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -61,7 +61,9 @@ class Round:
         connection.close()
 
     async def write_large(self) -> None:
-        """Write so much that the history loses all that was before."""
+        """Write so much that the history loses all there was, once those who want to be away have left."""
+        for one in self.have_left:
+            await one.wait()
         connection, path = LastingConnection(self.lives), self.path(self.large_namespace)
         await connection.request("POST", path, config_of("large", "first"))
         count = 0
@@ -72,7 +74,6 @@ class Round:
                 continue
             assert heard[0] == 200, heard[1]
             self._keep(heard[1])
-            self.large_from = self.large_from or int(heard[1]["metadata"]["resourceVersion"])
             count += 1
         connection.close()
         self.has_compacted.set()
@@ -170,7 +171,7 @@ def check(followers: list[Follower], round_: Round) -> None:
             check_segment(follower.manners, segment, truth, (round_.namespace, round_.large_namespace))
         for place in follower.expired_at:
             assert place < max(round_.written), f"{follower.manners} was thrown out at {place}"
-        if follower.late_at is not None and follower.late_at < round_.large_from:
+        if follower.late_at is not None:
             assert follower.late_at in follower.expired_at, f"{follower.manners} went on at {follower.late_at}"
     check_states(followers, truth, round_)
     check_wholes(followers, truth, round_)
@@ -187,6 +188,7 @@ async def one_round(lives: Lives, number: int, *, streams: int, writes: int) -> 
     manners = [manners_of(chance, round_.namespace) for _ in range(streams)]
     shared = {"last": (round_.namespace, END), "has_compacted": round_.has_compacted}
     followers = [Follower(lives, one, chance=Random(chance.random()), **shared) for one in manners]
+    round_.have_left = [one.has_left for one in followers]
     lives.kill_after(chance.randrange(10, WRITERS * writes))
     await asyncio.gather(round_.write(writes), *(one.follow() for one in followers))
     await lives.ask("DELETE", f"{round_.path(round_.large_namespace)}/large")  # the next round lists everything, too
