@@ -55,9 +55,9 @@ class Served:
 
 
 @asynccontextmanager
-async def served() -> AsyncIterator[Served]:
+async def served(**settings: Any) -> AsyncIterator[Served]:
     state = ServerState()
-    config = uvicorn.Config(application, http=Connection, ws="none", lifespan="off", log_config=None)
+    config = uvicorn.Config(application, http=Connection, ws="none", lifespan="off", log_config=None, **settings)
     config.load()
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Connection(config, state, {}), "127.0.0.1", 0)
@@ -96,14 +96,23 @@ def test_a_request_that_does_not_come_is_not_waited_for(parts):
     asyncio.run(story())
 
 
-def test_who_has_asked_and_been_answered_may_stay():
-    """What comes after that is for the keep-alive timeout."""
+def test_who_has_asked_and_been_answered_may_stay_for_a_while():
+    """How long is for the keep-alive timeout to say."""
 
     async def story() -> None:
-        async with served() as one:
+        async with served(timeout_keep_alive=1_000) as one:
             await one.say(GET)
             assert (await one.reader.readline()).startswith(b"HTTP/1.1 200")
             assert not await one.is_left_after(10 * REQUEST_S)
+
+    asyncio.run(story())
+
+
+def test_who_has_been_answered_and_says_nothing_more_is_hung_up_on():
+    async def story() -> None:
+        async with served(timeout_keep_alive=0) as one:
+            await one.say(GET)
+            assert (await one.reader.read()).startswith(b"HTTP/1.1 200"), "and then it ends"
 
     asyncio.run(story())
 
