@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -81,9 +81,16 @@ def kubernetes() -> Iterator[Running]:
     from tests.kubernetes.plane import started
 
     with tempfile.TemporaryDirectory() as made, started(Path(made), is_durable=True) as plane:
-        children = [path.name for path in Path("/proc").iterdir() if path.name.isdigit()]
-        pids = [int(pid) for pid in children if _stat(pid)[1] == str(os.getpid())]
-        yield Running(tuple(pids), plane.url, plane.token, plane.ca_file)
+        yield Running(tuple(_children()), plane.url, plane.token, plane.ca_file)
+
+
+def _children() -> Iterator[int]:
+    """The processes that this one has started."""
+    for path in Path("/proc").iterdir():
+        # Others come to their end while they are looked at.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if path.name.isdigit() and _stat(path.name)[1] == str(os.getpid()):
+                yield int(path.name)
 
 
 @asynccontextmanager
