@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from bench.wire import GONE, Connection, connect
 from tests.e2e.process import Muster, started
 
+LONGEST_DELAY_S = 0.03
 Json = dict[str, Any]
 
 
@@ -38,6 +41,7 @@ class Lives:
         self._muster = self._start()
         self.times = itertools.count()  # of questions and answers, in the order in which they happened
         self._answers_left = 0
+        self._delay_s = 0.0
 
     def __enter__(self) -> Lives:
         return self
@@ -53,14 +57,16 @@ class Lives:
         self._running.close()
         self._muster = self._start()
 
-    def kill_after(self, answers: int) -> None:
-        """Kill it when clients with lasting connections have got so many answers more."""
+    def kill_after(self, answers: int, chance: Random) -> None:
+        """Kill it when clients with lasting connections have got so many answers more, at any moment of its work."""
         self._answers_left = answers
+        self._delay_s = chance.random() * LONGEST_DELAY_S
 
     def has_answered(self) -> None:
+        """Called with each answer."""
         self._answers_left -= 1
         if not self._answers_left:
-            self.kill()
+            asyncio.get_running_loop().call_later(self._delay_s, self.kill)
 
     async def connect(self, **options: int) -> Connection:
         client = self._muster.client

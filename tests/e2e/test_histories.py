@@ -145,7 +145,8 @@ async def one_batch(lives: Lives, batch: int, count: int) -> set[int]:
     seeds = range(batch * TOGETHER, batch * TOGETHER + count)
     histories = [History(lives, f"history-{seed}", seed) for seed in seeds]
     since = await make_namespaces(lives, [one.namespace for one in histories])
-    lives.kill_after(Random(batch).randrange(OPERATIONS * count // 10, OPERATIONS * count * 9 // 10))
+    chance = Random(batch)
+    lives.kill_after(chance.randrange(OPERATIONS * count // 10, OPERATIONS * count * 9 // 10), chance)
     await asyncio.gather(*(one.ask(number) for one in histories for number in range(CLIENTS)))
     assert any(one.unanswered for one in histories), f"batch {batch}: nobody asked while the server was killed"
     revisions: list[int] = []

@@ -189,7 +189,7 @@ async def one_round(lives: Lives, number: int, *, streams: int, writes: int) -> 
     shared = {"last": (round_.namespace, END), "has_compacted": round_.has_compacted}
     followers = [Follower(lives, one, chance=Random(chance.random()), **shared) for one in manners]
     round_.have_left = [one.has_left for one in followers]
-    lives.kill_after(chance.randrange(10, WRITERS * writes))
+    lives.kill_after(chance.randrange(10, WRITERS * writes), chance)
     await asyncio.gather(round_.write(writes), *(one.follow() for one in followers))
     await lives.ask("DELETE", f"{round_.path(round_.large_namespace)}/large")  # the next round lists everything, too
     check(followers, round_)
