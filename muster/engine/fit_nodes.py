@@ -114,6 +114,7 @@ class NodeFacts:
         self._taint_sets: dict[tuple[Taint, ...], int] = {}
         self._taint_ids: IntArray = np.zeros(0, np.int64)
         self._kept: dict[Hashable, _Kept] = {}
+        self._suits: dict[NodeRules, _Kept] = {}
         self._notes = RowNotes()
         for row, node in enumerate(nodes):
             self.put(row, node)
@@ -186,10 +187,15 @@ class NodeFacts:
 
     def suits(self, rules: NodeRules) -> BoolArray:
         """Which rows the node itself lets the pod on."""
-        fit = self.tolerated(rules.tolerations) & self.selected(rules.selector, rules.affinity)
-        for terms in rules.volumes:
-            fit &= self._reaches(terms)
-        return fit
+        kept = self._suits.get(rules)
+        if kept is None or kept.tick != self.tick:
+            fit = self.tolerated(rules.tolerations) & self.selected(rules.selector, rules.affinity)
+            for terms in rules.volumes:
+                fit &= self._reaches(terms)
+            if len(self._suits) >= MASKS_KEPT:
+                self._suits.clear()
+            kept = self._suits[rules] = _Kept(fit, self.tick)
+        return kept.values
 
     def tolerated(self, tolerations: tuple[Toleration, ...]) -> BoolArray:
         """Which rows have no taint that keeps the pod away."""

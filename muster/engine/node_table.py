@@ -10,7 +10,7 @@ of them here, in thousandths, follows from that.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,13 +31,13 @@ from muster.model.slices import Slices
 
 Mark = int
 PodsOnCards = tuple[OnCards, ...]  # what each of some alike pods holds of cards
+_Pattern = tuple[int, tuple[int, ...]]
 
 _AMOUNTS_KEPT = 4096
 _PATTERNS_LEAST = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(NamedTuple):
     """What alike pods took of a row, or gave back."""
 
     row: int
@@ -64,14 +64,14 @@ class NodeTable:
         self.pattern: IntArray = np.zeros(0, np.int64)  # equal for rows whose cards are alike, one by one
         self.model: IntArray = np.zeros(0, np.int64)
         self.kinds: IntArray = np.zeros((0, SHARED + 1), np.int64)
-        self.version: IntArray = np.zeros(0, np.int64)  # when the row last changed
         self.is_present: BoolArray = np.zeros(0, np.bool_)
         self.slices = CardColumns()
         self.layout = 0  # counts up when columns come: what was worked out for the old ones is void
         self._row_by_name: dict[str, int] = {}
         self._columns: dict[str, int] = {}
         self._amounts: dict[Demand, tuple[int, IntArray]] = {}
-        self._patterns: dict[tuple[int, bytes], int] = {}
+        self._patterns: dict[_Pattern, int] = {}
+        self._pattern_list: list[_Pattern] = []  # by number
         self._patterns_most = _PATTERNS_LEAST  # then they are numbered anew
         self._record: list[_Change] = []
         self._notes = RowNotes()
@@ -154,9 +154,8 @@ class NodeTable:
         """
         self._record.append(_Change(row, demand, pods, 1))
         self._shift(row, demand, pods, 1)
-        assert all(isinstance(held, Slices) or len(held) == demand.cards for held in pods), (
-            f"each pod has {demand.cards} cards"
-        )
+        for held in pods:
+            assert isinstance(held, Slices) or len(held) == demand.cards, f"each pod has {demand.cards} cards"
         assert is_hold or self._is_card_sound(row, pods), f"a card of {self.names[row]} is given twice"
 
     def release(self, row: int, demand: Demand, *pods: OnCards) -> None:
@@ -212,7 +211,12 @@ class NodeTable:
 
     def _shift(self, row: int, demand: Demand, pods: PodsOnCards, sign: int) -> None:
         count = sign * len(pods)
-        self.free[:, row] -= count * self._vector(demand)
+        if count == 1:
+            self.free[:, row] -= self._vector(demand)
+        elif count == -1:
+            self.free[:, row] += self._vector(demand)
+        else:
+            self.free[:, row] -= count * self._vector(demand)
         if demand.cards or (pods and isinstance(pods[0], Slices)):
             if self.slices.is_known(row):
                 self._shift_known(row, demand, pods, sign)
@@ -250,18 +254,19 @@ class NodeTable:
         """Whether none of these pods' cards has been given out more than whole; cards that a node lost may be owed."""
         if self.slices.is_known(row):
             return self.slices.is_sound(row, pods)
-        count = int(self.card_count[row])
-        free = self.cards[row]
-        if free[:count].min(initial=0) >= 0:
-            return True
-        # Some card is below nothing; that is well where a place is held on it, and these pods are on others.
-        return all(free[card] >= 0 for held in pods if not isinstance(held, Slices) for card in held if card < count)
+        count, free = int(self.card_count[row]), self.cards[row]
+        for held in pods:
+            if not isinstance(held, Slices):
+                for card in held:
+                    if card < count and free[card] < 0:
+                        return False
+        return True
 
     def _settle_cards(self, row: int) -> None:
         """Bring what is known of a row's cards together up to date."""
         free = self.cards[row].tolist()
         self.card_most[row] = max(free, default=0)
-        self.card_sum[row] = sum(milli for milli in free if milli > 0)
+        self.card_sum[row] = sum([milli for milli in free if milli > 0])
         self.pattern[row] = self._pattern_of(row)
         if len(self._patterns) > self._patterns_most:
             self._number_patterns()  # most of them are of the past
@@ -269,17 +274,27 @@ class NodeTable:
     def _number_patterns(self) -> None:
         """Number the patterns that there are now from the first on, so that numbers stay low."""
         self._patterns.clear()
+        self._pattern_list.clear()
         for row in range(self.row_count):
             self.pattern[row] = self._pattern_of(row)
         self._patterns_most = max(_PATTERNS_LEAST, 2 * len(self._patterns))
 
     def _pattern_of(self, row: int) -> int:
-        return self._patterns.setdefault((int(self.model[row]), self.cards[row].tobytes()), len(self._patterns))
+        key = (int(self.model[row]), tuple(self.cards[row].tolist()))
+        number = self._patterns.get(key)
+        if number is None:
+            number = self._patterns[key] = len(self._pattern_list)
+            self._pattern_list.append(key)
+        return number
 
     @property
     def pattern_count(self) -> int:
         """One more than the highest number of a pattern."""
-        return len(self._patterns)
+        return len(self._pattern_list)
+
+    def cards_of_pattern(self, number: int) -> _Pattern:
+        """The model and the free thousandths of the cards that rows of a pattern have."""
+        return self._pattern_list[number]
 
     def _vector(self, demand: Demand) -> IntArray:
         known = self._amounts.get(demand)
@@ -295,7 +310,6 @@ class NodeTable:
 
     def _note(self, row: int) -> None:
         self._notes.add(row, self.row_count)
-        self.version[row] = self.tick
 
     def _widen(self, nodes: Iterable[TableNode], cards_least: int = 0) -> None:
         """Make columns for resources, cards and models that were not seen before."""
@@ -325,7 +339,7 @@ class NodeTable:
 
     def _lengthen(self, rows: int) -> None:
         """Make room for rows, twice as much as there was, so that nodes can come one by one."""
-        have = len(self.version)
+        have = len(self.is_present)
         if rows <= have:
             return
         more = max(rows, 2 * have) - have
@@ -339,6 +353,5 @@ class NodeTable:
         self.card_sum = np.pad(self.card_sum, (0, more))
         self.pattern = np.pad(self.pattern, (0, more))
         self.model = np.pad(self.model, (0, more))
-        self.version = np.pad(self.version, (0, more))
         self.is_present = np.pad(self.is_present, (0, more))
         self.slices.lengthen(have + more)

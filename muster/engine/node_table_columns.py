@@ -9,7 +9,6 @@ simulator.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -44,12 +43,11 @@ _UNFIT = -np.inf
 class Column:
     """What is known of every row for one demand."""
 
-    __slots__ = ("card", "fact_tick", "layout", "merit", "suits", "tick")
+    __slots__ = ("card", "fact_tick", "layout", "merit", "tick")
 
-    def __init__(self, rows: int, layout: int) -> None:
-        self.merit: FloatArray = np.full(rows, _UNFIT)  # the score where the pod fits
+    def __init__(self, layout: int) -> None:
+        self.merit: FloatArray = np.zeros(0)  # the score where the pod fits
         self.card: IntArray | None = None  # the card that the policy would take
-        self.suits: BoolArray | None = None  # which nodes let such a pod in, as of `fact_tick`
         self.tick = -1
         self.fact_tick = -1
         self.layout = layout
@@ -120,10 +118,10 @@ class Placer:
         table = self.table
         if demand.rules is not ANYWHERE:
             assert self.pods is not None, "rules are asked of the pods on the nodes, which this placer was not given"
-            demand = replace(demand, rules=demand.rules.of_nodes)
+            demand = demand.of_nodes
         column = self._columns.pop(demand, None)
         if column is None or len(column.merit) != table.row_count or column.layout != table.layout:
-            column = Column(table.row_count, table.layout)
+            column = Column(table.layout)
         self._columns[demand] = column  # the newest stands last
         fact_tick = -1 if self.pods is None else self.pods.facts.tick
         if column.tick != table.tick or column.fact_tick != fact_tick:
@@ -168,30 +166,26 @@ class Placer:
 
     def _refresh(self, column: Column, demand: Demand, index: IntArray | None) -> None:
         rows = self.table.rows(index)
-        at: slice | IntArray = slice(None)
-        if index is not None:
-            at = index
         fit = fit_rows(demand, rows)
         if self.pods is not None:
             facts = self.pods.facts
             assert facts.row_count == self.table.row_count, "the facts of every node come with the node"
-            if column.suits is None or column.fact_tick != facts.tick:
-                column.suits = facts.suits(demand.rules.nodes)
-            fit &= column.suits[at]
+            suits = facts.suits(demand.rules.nodes)
+            fit &= suits if index is None else suits[index]
         for more in self.fit_hooks:
             fit &= more(demand, rows)
-        merit: FloatArray = np.where(fit, 0.0, _UNFIT)
-        cards: IntArray | None = None
         # Where nobody fits there is nothing to compare, and the demand may be too absurd to reckon with.
-        for score in self._scores if fit.any() else ():
-            scores = score(demand, rows)
-            merit += scores.values
-            cards = scores.card if cards is None else cards
-        column.merit[at] = merit
+        opinions = [score(demand, rows) for score in self._scores] if fit.any() else []
+        merit: FloatArray = np.where(fit, sum((one.values for one in opinions), 0.0), _UNFIT)
+        cards = next((one.card for one in opinions if one.card is not None), None)
+        if index is None:
+            column.merit, column.card = merit, cards
+            return
+        column.merit[index] = merit
         if cards is not None:
             if column.card is None:
                 column.card = np.full(len(column.merit), _NO_CARD, np.int64)
-            column.card[at] = cards
+            column.card[index] = cards
 
     def _allowed(self, demand: Demand, within: BoolArray | None) -> BoolArray | None:
         """The rows that other pods leave to this one, and of those the wanted ones; `None`: all of them."""

@@ -6,7 +6,7 @@ Used by `muster/engine/node_table.py` and by the policies, which score whole col
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,11 +65,29 @@ class Demand:
     models: tuple[str, ...] = ()  # the card models it may run on; none named: any
     rules: PodRules = ANYWHERE  # what else it asks of its place
     ask: CardAsk | None = None  # slices of cards; `cards` and `milli` are then what policies see of it
+    # Worked out once: demands are looked up again and again.
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+    _of_nodes: Demand | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         assert self.cards >= 0 and 0 <= self.milli <= WHOLE, f"{self.cards} cards of {self.milli} thousandths"
         assert (self.cards > 0) == (self.milli > 0), "cards and their share are asked for together"
-        assert all(amount >= 0 for _, amount in self.amounts), "a pod cannot ask for less than nothing"
+        assert min([amount for _, amount in self.amounts], default=0) >= 0, "a pod cannot ask for less than nothing"
+        parts = (self.amounts, self.cards, self.milli, self.models, self.rules, self.ask)
+        object.__setattr__(self, "_hash", hash(parts))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def of_nodes(self) -> Demand:
+        """The same with only those rules that each node answers by itself."""
+        if self.rules is ANYWHERE:
+            return self
+        if self._of_nodes is None:
+            object.__setattr__(self, "_of_nodes", replace(self, rules=self.rules.of_nodes))
+        assert self._of_nodes is not None, "it has just been set"
+        return self._of_nodes
 
     @property
     def is_shared(self) -> bool:
@@ -90,7 +108,10 @@ class Demand:
         return SHARED if self.is_shared or self.ask is not None else SHARED + self.cards
 
     def amount(self, resource: str) -> int:
-        return next((amount for name, amount in self.amounts if name == resource), 0)
+        for name, amount in self.amounts:
+            if name == resource:
+                return amount
+        return 0
 
 
 def demand(amounts: Mapping[str, int], *, cards: int = 0, milli: int = WHOLE, models: tuple[str, ...] = ()) -> Demand:
@@ -201,6 +222,10 @@ class NodeRows:
     @property
     def pattern_count(self) -> int:
         return self._table.pattern_count
+
+    def cards_of_pattern(self, number: int) -> tuple[int, tuple[int, ...]]:
+        """The model of a pattern, as `model` numbers it, and its cards as `cards` has them."""
+        return self._table.cards_of_pattern(number)
 
     def pick(self, index: IntArray) -> NodeRows:
         """Some of these rows."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -29,6 +29,8 @@ _TAKES_KEPT = 64
 _MANY = 256  # from so many rows on it pays to look for equal ones
 _LISTED_MOST = 1_000_000  # cells of a table that is also kept as lists
 _SPARSE = 8  # and only while there are not many more kinds than rows
+_FEW = 24  # up to so many rows are done one by one
+_CASES_KEPT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ class _Tables:
         self.single = single.reshape(-1, WHOLE + 1)
         self.whole = several.pop(WHOLE).reshape(-1, width + 1) * np.arange(width + 1) * WHOLE
         self.parts = {milli: table.reshape(-1, width + 1) for milli, table in several.items()}
+        self.step_list: list[int] = self.steps.tolist()
         self._takes: dict[int, IntArray] = {}
         self._lists: _Lists | None = None
 
@@ -149,7 +152,7 @@ class _Tables:
         if self._lists is None:
             parts = tuple((milli, table.tolist()) for milli, table in self.parts.items())
             height = self.height if self.has_models else 0
-            self._lists = _Lists(self.steps.tolist(), height, self.single.tolist(), self.whole.tolist(), parts)
+            self._lists = _Lists(self.step_list, height, self.single.tolist(), self.whole.tolist(), parts)
         return self._lists
 
     def level(self, cpu: IntArray, rows: NodeRows) -> IntArray:
@@ -241,6 +244,18 @@ class _Lists(NamedTuple):
 
 # Scores --------------------------------------------------------------------------------------------------------------
 
+_Node = tuple[int, int, tuple[int, ...]]  # free cpu, the number of the model, free thousandths of each card
+
+
+class _Case(NamedTuple):
+    """All that the score of a node for a pod depends on."""
+
+    cards: int
+    milli: int
+    before: int  # the level of the node without the pod
+    after: int  # and with it
+    free: tuple[int, ...]  # thousandths of each card
+
 
 class _Scorer:
     """Scores of nodes for one list of typical pods."""
@@ -251,31 +266,41 @@ class _Scorer:
         self._bounds = _bounds(self._weight)
         self._bound_list = self._bounds.tolist()
         self._known: dict[tuple[tuple[str, ...], int], _Tables] = {}
+        self._cases: dict[_Case, tuple[int, int]] = {}
 
     def score(self, pod: Demand, rows: NodeRows) -> Scores:
         """The scores of rows, one by one where there are few of them, else of each kind once."""
-        if len(rows) == 1 and rows.card_width and (tables := self._tables_for(rows)).is_small:
-            return self._score_one(pod, rows, tables.lists())
+        tables = self._tables_for(rows)
+        is_listed = rows.card_width > 0 and tables.is_small
+        if is_listed and len(rows) <= _FEW:
+            nodes = zip(rows.free(CPU).tolist(), rows.model.tolist(), map(tuple, rows.cards.tolist()), strict=True)
+            return self._score_listed(pod, tables.lists(), nodes)
         if len(rows) < _MANY:
             return self._score_each(pod, rows)
         # Rows whose cards are alike and whose cpu falls into the same steps, before and after, score the same.
-        steps = self._tables_for(rows).steps
-        both = np.sort(np.concatenate([steps, steps + pod.amount(CPU)]))
+        wanted, steps = pod.amount(CPU), tables.step_list
+        both = sorted([*steps, *[step + wanted for step in steps]])
         height = len(both) + 1
         size = rows.pattern_count * height
         if size > _SPARSE * len(rows):
             return self._score_each(pod, rows)
-        kind = rows.pattern * height + both.searchsorted(rows.free(CPU), side="right")
-        example = np.full(size, -1)
-        example[kind] = np.arange(len(rows))
-        kinds = np.flatnonzero(example >= 0)
-        found = self._score_each(pod, rows.pick(example[kinds]))
-        values = np.empty(size, np.int64)
+        kind = np.array(both, np.int64).searchsorted(rows.free(CPU), side="right")
+        kind += rows.pattern * height
+        kinds = np.flatnonzero(np.bincount(kind, minlength=size))
+        if is_listed and len(kinds) <= _FEW:
+            floors = [both[0] - 1 if both else 0, *both]
+            found = self._score_listed(pod, tables.lists(), _nodes_of(rows, kinds, floors))
+        else:
+            example = np.zeros(size, np.int64)
+            example[kind] = np.arange(len(rows))
+            found = self._score_each(pod, rows.pick(example[kinds]))
+        values = np.zeros(size, np.int64)
         values[kinds] = found.values
         if found.card is None:
-            return Scores(values[kind])
-        example[kinds] = found.card
-        return Scores(values[kind], example[kind])
+            return Scores(values.take(kind))
+        cards = np.zeros(size, np.int64)
+        cards[kinds] = found.card
+        return Scores(values.take(kind), cards.take(kind))
 
     def _score_each(self, pod: Demand, rows: NodeRows) -> Scores:
         tables = self._tables_for(rows)
@@ -292,25 +317,45 @@ class _Scorer:
         card = by_card.argmax(axis=1)  # the first of the best: cards of equal whole scores are equal
         return Scores((by_card.max(axis=1) - 1) * self._factor, card)
 
-    def _score_one(self, pod: Demand, rows: NodeRows, lists: _Lists) -> Scores:
-        """The same for a single row."""
-        cards = [max(0, card) for card in rows.cards[0].tolist()]
-        cpu, model = int(rows.free(CPU)[0]), int(rows.model[0])
-        after = lists.level(cpu - pod.amount(CPU), model)
-        offset = pod.card_milli * self._weight - lists.usable(lists.level(cpu, model), cards)
-        if pod.cards != 1:
-            value = bisect_right(self._bound_list, lists.usable(after, _taken(cards, pod)) + offset)
-            return Scores(np.array([(value - 1) * self._factor]))
-        gains = lists.usable_by_card(after, cards, pod.milli)
+    def _score_listed(self, pod: Demand, lists: _Lists, nodes: Iterable[_Node]) -> Scores:
+        """The same for a few nodes; a case that was met before is only looked up."""
+        wanted, values, cards = pod.amount(CPU), [], []
+        for cpu, model, free in nodes:
+            case = _Case(pod.cards, pod.milli, lists.level(cpu, model), lists.level(cpu - wanted, model), free)
+            known = self._cases.get(case)
+            if known is None:
+                if len(self._cases) >= _CASES_KEPT:
+                    self._cases.clear()
+                known = self._cases[case] = self._score_case(case, lists)
+            values.append(known[0])
+            cards.append(known[1])
+        return Scores(np.array(values, np.int64), np.array(cards, np.int64) if pod.cards == 1 else None)
+
+    def _score_case(self, case: _Case, lists: _Lists) -> tuple[int, int]:
+        """The score, and the best card for a pod of one."""
+        cards = [max(0, card) for card in case.free]
+        offset = case.cards * case.milli * self._weight - lists.usable(case.before, cards)
+        if case.cards != 1:
+            value = bisect_right(self._bound_list, lists.usable(case.after, _taken(cards, case)) + offset)
+            return (value - 1) * self._factor, 0
+        gains = lists.usable_by_card(case.after, cards, case.milli)
         values = [bisect_right(self._bound_list, gain + offset) for gain in gains]
         best = max(values)
-        return Scores(np.array([(best - 1) * self._factor]), np.array([values.index(best)]))
+        return (best - 1) * self._factor, values.index(best)
 
     def _tables_for(self, rows: NodeRows) -> _Tables:
         key = (rows.model_names, rows.card_width)
         if key not in self._known:
             self._known[key] = _Tables(self._typical, *key)
         return self._known[key]
+
+
+def _nodes_of(rows: NodeRows, kinds: IntArray, floors: list[int]) -> Iterator[_Node]:
+    """A node of each kind of rows; kinds are numbered by pattern and then by the step that the free cpu has reached."""
+    for kind in kinds.tolist():
+        pattern, step = divmod(kind, len(floors))
+        model, cards = rows.cards_of_pattern(pattern)
+        yield floors[step], model, cards
 
 
 def build(arguments: Arguments) -> Hooks:
@@ -329,7 +374,7 @@ def _without(cards: IntArray, pod: Demand) -> IntArray:
     return np.where((rank < pod.cards) & (cards >= pod.milli), cards - pod.milli, cards)
 
 
-def _taken(cards: list[int], pod: Demand) -> list[int]:
+def _taken(cards: list[int], pod: _Case) -> list[int]:
     """The same for the cards of one node."""
     fitting = sorted((card, number) for number, card in enumerate(cards) if card >= pod.milli)[: pod.cards]
     left = list(cards)
