@@ -114,13 +114,21 @@ class Demand:
         return 0
 
 
-def demand(amounts: Mapping[str, int], *, cards: int = 0, milli: int = WHOLE, models: tuple[str, ...] = ()) -> Demand:
+def demand(
+    amounts: Mapping[str, int],
+    *,
+    cards: int = 0,
+    milli: int = WHOLE,
+    models: tuple[str, ...] = (),
+    rules: PodRules = ANYWHERE,
+) -> Demand:
     """The demand of a pod from its requests by resource; without cards the share is none."""
-    return Demand(_known(amounts), min(cards, CARDS_CAP), milli if cards else 0, tuple(sorted(set(models))))
+    wanted = tuple(sorted(set(models))) if models else ()
+    return Demand(_known(amounts), min(cards, CARDS_CAP), milli if cards else 0, wanted, rules)
 
 
 def _known(amounts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
+    return tuple(sorted([pair for pair in amounts.items() if pair[1]]))
 
 
 def slice_demand(amounts: Mapping[str, int], ask: CardAsk, *, card_memory_mib: int = 0) -> Demand:

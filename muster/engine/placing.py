@@ -8,7 +8,7 @@ could leave for it; if it has no place even with everybody gone, it cannot start
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from muster.engine.assignment import WORST, Assignment, Attempt, Mode, Outcome, PodSetChoice
@@ -35,7 +35,7 @@ Asks = dict[str, list[PlacementAsk]]
 MayFollow = Callable[[Sequence[Candidate], Sequence[Candidate]], bool]  # whether these may leave after those
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Placing:
     """The places of one workload in one queue."""
 
@@ -43,6 +43,10 @@ class Placing:
     queue: QuotaNode
     flavors: Mapping[str, Flavor]
     places: Places
+    _pod_sets: dict[str, PodSet] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pod_sets = {pod_set.name: pod_set for pod_set in self.workload.pod_sets}
 
     def placed(self, assignment: Assignment) -> Assignment:
         """The assignment with its places, or with the pod sets marked for which none was found."""
@@ -204,7 +208,7 @@ class Placing:
         return replace(assignment, pod_sets=pod_sets)
 
     def _pod_set(self, choice: PodSetChoice) -> PodSet:
-        return next(pod_set for pod_set in self.workload.pod_sets if pod_set.name == choice.name)
+        return self._pod_sets[choice.name]
 
     def slot_victims(
         self, assignment: Assignment, candidates: Sequence[Candidate], may_follow: MayFollow

@@ -34,7 +34,7 @@ from muster.engine.slot_asks import SlotAsk, SlotRefusal, SlotUse
 from muster.engine.slot_holders import NO_DEMAND, SlotHolders, owner_of
 from muster.model.flavor import Flavor
 from muster.model.pod_rules import ANYWHERE, NodeRules, PodRules
-from muster.model.resources import PODS
+from muster.model.resources import CPU, PODS
 from muster.model.slices import CardRequests
 from muster.model.topology import BoundPod, Node, TopologyAssignment
 from muster.model.workload import PodSet, Slot, Workload
@@ -93,6 +93,7 @@ class NodeSlots:
         self._guests: dict[int, dict[str, Demand]] = {}  # by row: pods of which nobody knows on which cards they are
         self._disturbed: set[int] = set()  # rows with guests on which something changed
         self._mix = PodMix()
+        self._kinds: dict[object, Demand] = {}  # by what decides on them
         self.holders = SlotHolders(self._row_for)
 
     # Changes that come from outside ----------------------------------------------------------------------------------
@@ -240,22 +241,30 @@ class NodeSlots:
 
     def expect(self, workload: Workload) -> None:
         """A workload came: pods like its own may come again."""
-        kind = workload.kind_key or workload.uid
         for pod_set in workload.pod_sets:
-            self._mix.note((kind, pod_set.name), pod_set)
+            kind = self._kind_of(pod_set)
+            # What no machine could hold will not be placed, however often it comes.
+            if kind.cards <= CARDS_MOST and kind.amount(CPU) <= HELD_MOST:
+                self._mix.note(kind, pod_set.count)
+
+    def _kind_of(self, pod_set: PodSet) -> Demand:
+        """What a pod takes of cpu and cards."""
+        requests, cards = pod_set.shape.requests, pod_set.cards
+        key = (requests.get(CPU, 0), sum([requests.get(name, 0) for name in self._cards.counts]), cards)
+        kind = self._kinds.get(key)
+        if kind is None:
+            wanted = self._demand(requests, ANYWHERE, cards)
+            kind = Demand(((CPU, key[0]),) if key[0] else (), wanted.cards, wanted.milli, wanted.models)
+            if len(self._kinds) >= DEMANDS_KEPT:
+                self._kinds.clear()
+            self._kinds[key] = kind
+        return kind
 
     def adapt(self) -> None:
         """Let policies learn from the pods that came, now and then."""
         news = self._mix.renewed()
-        if news is None:
-            return
-        seen: dict[Demand, int] = {}
-        for pod_set, count in news:
-            wanted = self._demand(pod_set.shape.requests, ANYWHERE, pod_set.cards)
-            # What no machine could hold will not be placed, however often it comes.
-            if wanted.cards <= CARDS_MOST and all(amount <= HELD_MOST for _, amount in wanted.amounts):
-                seen[wanted] = seen.get(wanted, 0) + count
-        self.placer.adapt(seen)
+        if news is not None:
+            self.placer.adapt(news)
 
     # Who runs --------------------------------------------------------------------------------------------------------
 
@@ -325,10 +334,9 @@ class NodeSlots:
         if cards is not None and cards.is_sliced and known.read is not None:
             return replace(slice_demand(amounts, known.read(cards), card_memory_mib=known.usual_mib), rules=rules)
         if cards is not None and cards.milli:
-            wanted = demand(amounts, cards=cards.cards, milli=cards.milli)
-            return replace(wanted, rules=rules, models=cards.models)
-        whole = sum(requests.get(name, 0) for name in known.counts)
-        return replace(demand(amounts, cards=whole, milli=WHOLE), rules=rules)
+            return demand(amounts, cards=cards.cards, milli=cards.milli, models=cards.models, rules=rules)
+        whole = sum([requests.get(name, 0) for name in known.counts])
+        return demand(amounts, cards=whole, milli=WHOLE, rules=rules)
 
     # Searching -------------------------------------------------------------------------------------------------------
 

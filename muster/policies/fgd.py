@@ -20,6 +20,7 @@ import numpy as np
 
 from muster.engine.node_table_rows import WHOLE, Demand, IntArray, NodeRows, Scores, demand
 from muster.engine.policy import Hooks, Policy
+from muster.model.pod_rules import ANYWHERE
 from muster.model.resources import CPU
 
 SCALE = 100  # the best score
@@ -89,16 +90,18 @@ def _learned(seen: Mapping[Demand, int]) -> tuple[TypicalPod, ...]:
     for one, count in seen.items():
         kinds[_kind(one)] += count
     if len(kinds) > KINDS_MOST:
-        rough: Counter[Demand] = Counter()
+        rough: Counter[tuple[int, int, int, tuple[str, ...]]] = Counter()
         for kind, count in kinds.items():
-            cpu = 1 << (kind.amount(CPU) - 1).bit_length() if kind.amount(CPU) else 0
-            rough[demand({CPU: cpu}, cards=kind.cards, milli=kind.milli, models=kind.models)] += count
-        kinds = rough
+            cpu = kind.amount(CPU)
+            rough[1 << (cpu - 1).bit_length() if cpu else 0, kind.cards, kind.milli, kind.models] += count
+        kinds = Counter({Demand(((CPU, cpu),) if cpu else (), *rest): count for (cpu, *rest), count in rough.items()})
     return typical_of(dict(kinds.most_common(KINDS_MOST)), percent=100)
 
 
 def _kind(one: Demand) -> Demand:
-    return Demand(tuple(pair for pair in one.amounts if pair[0] == CPU), one.cards, one.milli, one.models)
+    amounts = tuple([pair for pair in one.amounts if pair[0] == CPU])
+    is_plain = len(amounts) == len(one.amounts) and one.rules is ANYWHERE and one.ask is None
+    return one if is_plain else Demand(amounts, one.cards, one.milli, one.models)
 
 
 def _size(kind: Demand) -> tuple[int, int, int, tuple[str, ...]]:
