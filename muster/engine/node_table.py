@@ -9,7 +9,7 @@ of them here, in thousandths, follows from that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,19 +31,33 @@ from muster.model.slices import Slices
 
 Mark = int
 PodsOnCards = tuple[OnCards, ...]  # what each of some alike pods holds of cards
-_Pattern = tuple[int, tuple[int, ...]]
 
 _AMOUNTS_KEPT = 4096
+_BULK = 4  # from so many changes on they are made together
 _PATTERNS_LEAST = 1024
 
 
-class _Change(NamedTuple):
-    """What alike pods took of a row, or gave back."""
+class Change(NamedTuple):
+    """What alike pods take of a row, each named by its cards, or give back."""
 
     row: int
     demand: Demand
     pods: PodsOnCards
-    sign: int
+    sign: int = 1  # -1: given back
+
+    @property
+    def has_cards(self) -> bool:
+        return bool(self.demand.cards or (self.pods and isinstance(self.pods[0], Slices)))
+
+
+class _Pattern(NamedTuple):
+    """Cards that many rows have alike."""
+
+    number: int
+    model: int
+    cards: tuple[int, ...]  # free thousandths
+    most: int
+    total: int
 
 
 class NodeTable:
@@ -70,10 +84,10 @@ class NodeTable:
         self._row_by_name: dict[str, int] = {}
         self._columns: dict[str, int] = {}
         self._amounts: dict[Demand, tuple[int, IntArray]] = {}
-        self._patterns: dict[_Pattern, int] = {}
+        self._patterns: dict[tuple[int, tuple[int, ...]], _Pattern] = {}
         self._pattern_list: list[_Pattern] = []  # by number
         self._patterns_most = _PATTERNS_LEAST  # then they are numbered anew
-        self._record: list[_Change] = []
+        self._record: list[Change] = []
         self._notes = RowNotes()
         wanted = list(nodes)
         self._widen(wanted)
@@ -138,9 +152,9 @@ class NodeTable:
     def rollback(self, mark: Mark) -> None:
         """Undo everything since the mark, newest first."""
         assert mark <= len(self._record), "a checkpoint is rolled back once, and inner ones before outer ones"
-        while len(self._record) > mark:
-            change = self._record.pop()
-            self._shift(change.row, change.demand, change.pods, -change.sign)
+        undone = [Change(row, demand, pods, -sign) for row, demand, pods, sign in reversed(self._record[mark:])]
+        del self._record[mark:]
+        self._shift_all(undone)
 
     def commit(self) -> None:
         """Keep everything: what happened cannot be undone."""
@@ -152,17 +166,23 @@ class NodeTable:
         A hold may take more than is free: a place is held for a pod while those who were told to leave are still there,
         and pods that others placed are counted whatever they hold. Less than nothing is free then, and nobody fits.
         """
-        self._record.append(_Change(row, demand, pods, 1))
-        self._shift(row, demand, pods, 1)
+        change = Change(row, demand, pods)
+        self._record.append(change)
+        self._shift(change)
         for held in pods:
             assert isinstance(held, Slices) or len(held) == demand.cards, f"each pod has {demand.cards} cards"
         assert is_hold or self._is_card_sound(row, pods), f"a card of {self.names[row]} is given twice"
 
     def release(self, row: int, demand: Demand, *pods: OnCards) -> None:
         """Give back what alike pods held, each named by its cards."""
-        assert self.kinds[row, demand.kind] >= len(pods), f"{self.names[row]} does not hold so many such pods"
-        self._record.append(_Change(row, demand, pods, -1))
-        self._shift(row, demand, pods, -1)
+        self.change([Change(row, demand, pods, -1)])
+
+    def change(self, changes: Sequence[Change]) -> None:
+        """Take holds and give back, for many pods in one go."""
+        self._record.extend(changes)
+        self._shift_all(changes)
+        for row, demand, _, sign in changes:
+            assert sign > 0 or self.kinds[row, demand.kind] >= 0, f"{self.names[row]} does not hold so many such pods"
 
     # Questions -------------------------------------------------------------------------------------------------------
 
@@ -209,25 +229,46 @@ class NodeTable:
 
     # Inside ----------------------------------------------------------------------------------------------------------
 
-    def _shift(self, row: int, demand: Demand, pods: PodsOnCards, sign: int) -> None:
+    def _shift(self, change: Change) -> None:
+        row, demand, pods, sign = change
         count = sign * len(pods)
-        if count == 1:
-            self.free[:, row] -= self._vector(demand)
-        elif count == -1:
-            self.free[:, row] += self._vector(demand)
-        else:
-            self.free[:, row] -= count * self._vector(demand)
-        if demand.cards or (pods and isinstance(pods[0], Slices)):
-            if self.slices.is_known(row):
-                self._shift_known(row, demand, pods, sign)
-            else:
-                self._shift_counted(row, demand, pods, sign)
+        self.free[:, row] -= self._vector(demand) if count == 1 else count * self._vector(demand)
+        if change.has_cards:
+            self._shift_cards(change)
             self._settle_cards(row)
         self.kinds[row, demand.kind] += count
         self._note(row)
 
-    def _shift_counted(self, row: int, demand: Demand, pods: PodsOnCards, sign: int) -> None:
+    def _shift_all(self, changes: Sequence[Change]) -> None:
+        """The same for many changes, which are mostly of few rows."""
+        if len(changes) < _BULK:
+            for change in changes:
+                self._shift(change)
+            return
+        rows = [change.row for change in changes]
+        counts = np.array([change.sign * len(change.pods) for change in changes], np.int64)
+        taken = np.array([self._vector(change.demand) for change in changes], np.int64) * counts[:, None]
+        np.subtract.at(self.free.T, rows, taken)
+        np.add.at(self.kinds, (rows, [change.demand.kind for change in changes]), counts)
+        of_cards: dict[int, None] = {}
+        for change in changes:
+            if change.has_cards:
+                self._shift_cards(change)
+                of_cards[change.row] = None
+        for row in of_cards:
+            self._settle_cards(row)
+        for row in dict.fromkeys(rows):
+            self._note(row)
+
+    def _shift_cards(self, change: Change) -> None:
+        if self.slices.is_known(change.row):
+            self._shift_known(change)
+        else:
+            self._shift_counted(change)
+
+    def _shift_counted(self, change: Change) -> None:
         """Take from cards of which only the number is known, or give back."""
+        row, demand, pods, sign = change
         free, sharers, step = self.cards[row], self.sharers[row], sign * demand.milli
         for held in pods:
             if isinstance(held, Slices):
@@ -237,8 +278,9 @@ class NodeTable:
                 free[card] -= step
                 sharers[card] += sign
 
-    def _shift_known(self, row: int, demand: Demand, pods: PodsOnCards, sign: int) -> None:
+    def _shift_known(self, change: Change) -> None:
         """Take from cards that are known one by one, or give back."""
+        row, demand, pods, sign = change
         touched: set[int] = set()
         for held in pods:
             if isinstance(held, Slices):
@@ -264,10 +306,9 @@ class NodeTable:
 
     def _settle_cards(self, row: int) -> None:
         """Bring what is known of a row's cards together up to date."""
-        free = self.cards[row].tolist()
-        self.card_most[row] = max(free, default=0)
-        self.card_sum[row] = sum([milli for milli in free if milli > 0])
-        self.pattern[row] = self._pattern_of(row)
+        pattern = self._pattern_of(row)
+        self.card_most[row], self.card_sum[row] = pattern.most, pattern.total
+        self.pattern[row] = pattern.number
         if len(self._patterns) > self._patterns_most:
             self._number_patterns()  # most of them are of the past
 
@@ -276,25 +317,27 @@ class NodeTable:
         self._patterns.clear()
         self._pattern_list.clear()
         for row in range(self.row_count):
-            self.pattern[row] = self._pattern_of(row)
+            self.pattern[row] = self._pattern_of(row).number
         self._patterns_most = max(_PATTERNS_LEAST, 2 * len(self._patterns))
 
-    def _pattern_of(self, row: int) -> int:
+    def _pattern_of(self, row: int) -> _Pattern:
         key = (int(self.model[row]), tuple(self.cards[row].tolist()))
-        number = self._patterns.get(key)
-        if number is None:
-            number = self._patterns[key] = len(self._pattern_list)
-            self._pattern_list.append(key)
-        return number
+        pattern = self._patterns.get(key)
+        if pattern is None:
+            most, total = max(key[1], default=0), sum(milli for milli in key[1] if milli > 0)
+            pattern = self._patterns[key] = _Pattern(len(self._pattern_list), *key, most, total)
+            self._pattern_list.append(pattern)
+        return pattern
 
     @property
     def pattern_count(self) -> int:
         """One more than the highest number of a pattern."""
         return len(self._pattern_list)
 
-    def cards_of_pattern(self, number: int) -> _Pattern:
+    def cards_of_pattern(self, number: int) -> tuple[int, tuple[int, ...]]:
         """The model and the free thousandths of the cards that rows of a pattern have."""
-        return self._pattern_list[number]
+        pattern = self._pattern_list[number]
+        return pattern.model, pattern.cards
 
     def _vector(self, demand: Demand) -> IntArray:
         known = self._amounts.get(demand)

@@ -15,7 +15,7 @@ import numpy as np
 from muster.engine.fit_pods import PodsOnNodes
 from muster.engine.fit_rules import allowed_by_pods
 from muster.engine.fit_scores import Candidates, has_preferences
-from muster.engine.node_table import NodeTable
+from muster.engine.node_table import Change, NodeTable
 from muster.engine.node_table_rows import (
     AMOUNT_CAP,
     BoolArray,
@@ -36,6 +36,7 @@ CELLS_KEPT = 4_000_000  # so that many nodes and many demands together do not fi
 
 Mark = tuple[int, int]  # of the table and of the pods on it
 
+_SPARSE = 4  # where fewer than one in so many rows fit, only those are scored
 _NO_CARD = -1
 _UNFIT = -np.inf
 
@@ -93,6 +94,16 @@ class Placer:
         self.table.release(row, demand, *pods)
         if self.pods is not None and demand.rules is not ANYWHERE:
             self.pods.remove(row, demand.rules, len(pods))
+
+    def change(self, changes: Sequence[Change]) -> None:
+        """Take holds and give back, for many pods in one go."""
+        self.table.change(changes)
+        if self.pods is None:
+            return
+        for row, demand, on_cards, sign in changes:
+            if demand.rules is not ANYWHERE:
+                shift = self.pods.add if sign > 0 else self.pods.remove
+                shift(row, demand.rules, len(on_cards))
 
     def checkpoint(self) -> Mark:
         """A mark that `rollback` returns to."""
@@ -165,6 +176,36 @@ class Placer:
             del self._columns[oldest]
 
     def _refresh(self, column: Column, demand: Demand, index: IntArray | None) -> None:
+        """Work a column out anew, or some rows of it; only where most rows fit it is quickest to look at all."""
+        fit = self._fitting(demand, index)
+        if index is None and _SPARSE * np.count_nonzero(fit) > len(fit):
+            values, column.card = self._opinion(demand, self.table.rows())
+            column.merit = np.where(fit, values, _UNFIT)
+            return
+        if index is None:
+            column.merit, column.card = np.full(len(fit), _UNFIT), None
+            index = np.flatnonzero(fit)
+        else:
+            column.merit[index] = _UNFIT
+            index = index[fit]
+        if not len(index):
+            return  # nothing to compare, and the demand may be too absurd to reckon with
+        column.merit[index], cards = self._opinion(demand, self.table.rows(index))
+        if cards is not None:
+            if column.card is None:
+                column.card = np.full(len(column.merit), _NO_CARD, np.int64)
+            column.card[index] = cards
+
+    def _opinion(self, demand: Demand, rows: NodeRows) -> tuple[FloatArray | IntArray | int, IntArray | None]:
+        """How good the policies find rows, and which card they would take."""
+        opinions = [score(demand, rows) for score in self._scores]
+        if len(opinions) == 1:
+            return opinions[0].values, opinions[0].card
+        cards = next((one.card for one in opinions if one.card is not None), None)
+        return sum(one.values for one in opinions), cards
+
+    def _fitting(self, demand: Demand, index: IntArray | None) -> BoolArray:
+        """Which rows could take the pod as far as each node by itself can tell."""
         rows = self.table.rows(index)
         fit = fit_rows(demand, rows)
         if self.pods is not None:
@@ -174,18 +215,7 @@ class Placer:
             fit &= suits if index is None else suits[index]
         for more in self.fit_hooks:
             fit &= more(demand, rows)
-        # Where nobody fits there is nothing to compare, and the demand may be too absurd to reckon with.
-        opinions = [score(demand, rows) for score in self._scores] if fit.any() else []
-        merit: FloatArray = np.where(fit, sum((one.values for one in opinions), 0.0), _UNFIT)
-        cards = next((one.card for one in opinions if one.card is not None), None)
-        if index is None:
-            column.merit, column.card = merit, cards
-            return
-        column.merit[index] = merit
-        if cards is not None:
-            if column.card is None:
-                column.card = np.full(len(column.merit), _NO_CARD, np.int64)
-            column.card[index] = cards
+        return fit
 
     def _allowed(self, demand: Demand, within: BoolArray | None) -> BoolArray | None:
         """The rows that other pods leave to this one, and of those the wanted ones; `None`: all of them."""

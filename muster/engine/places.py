@@ -85,30 +85,37 @@ class Places:
 
     def charge(self, uses: Iterable[Use]) -> None:
         """Hold places; one that leaves others no room waits for those who were told to leave it."""
-        for use in uses:
-            if isinstance(use, SlotUse):
-                if self.slots is not None:
-                    self.slots.charge(use)
-            elif self.topologies is not None:
+        of_domains, of_slots = _parts(uses)
+        if self.slots is not None and of_slots:
+            self.slots.charge(of_slots)
+        if self.topologies is not None:
+            for use in of_domains:
                 self.topologies.charge(use)
 
     def release(self, uses: Iterable[Use]) -> None:
         """Give places back."""
-        for use in uses:
-            if isinstance(use, SlotUse):
-                if self.slots is not None:
-                    self.slots.release(use)
-            elif self.topologies is not None:
+        of_domains, of_slots = _parts(uses)
+        if self.slots is not None and of_slots:
+            self.slots.release(of_slots)
+        if self.topologies is not None:
+            for use in of_domains:
                 self.topologies.release(use)
 
     def has_room(self, uses: Iterable[Use]) -> bool:
         """Whether the places are all there and free, at once."""
-        of_domains, of_slots = [], []
-        for use in uses:
-            if isinstance(use, SlotUse):
-                of_slots.append(use)
-            else:
-                of_domains.append(use)
+        of_domains, of_slots = _parts(uses)
         if of_domains and self.topologies is not None and not self.topologies.has_room(of_domains):
             return False
         return not of_slots or self.slots is None or self.slots.has_room(of_slots)
+
+
+def _parts(uses: Iterable[Use]) -> tuple[list[PlacedUse], list[SlotUse]]:
+    """What is held in topologies, and slot by slot."""
+    of_domains: list[PlacedUse] = []
+    of_slots: list[SlotUse] = []
+    for use in uses:
+        if isinstance(use, SlotUse):
+            of_slots.append(use)
+        else:
+            of_domains.append(use)
+    return of_domains, of_slots

@@ -16,6 +16,7 @@ from muster.engine.fit import FitReport, why_not
 from muster.engine.fit_nodes import NodeFacts
 from muster.engine.gang_domains import Domains, DomainWish
 from muster.engine.gangs import Gang, GangRefused, Member, Task, Unstarted, explain_refusal, place_gang
+from muster.engine.node_table import Change
 from muster.engine.node_table_columns import Mark, Placer
 from muster.engine.node_table_rows import (
     WHOLE,
@@ -149,7 +150,7 @@ class NodeSlots:
         else:
             use = SlotUse(demand, (Slot(pod.node, (), pod.slices),))
             self._pods[pod.key] = (pod, use)
-            self.charge(use)
+            self.charge((use,))
         self.commit()
 
     def drop_pod(self, key: str) -> None:
@@ -158,7 +159,7 @@ class NodeSlots:
         if known is None:
             return
         pod, use = known
-        self.release(use)
+        self.release((use,))
         row = self._row_for(pod.node)
         if self._guests.get(row, {}).pop(key, None) is not None and not self._guests[row]:
             del self._guests[row]
@@ -171,13 +172,12 @@ class NodeSlots:
     def _seat_guests(self, row: int) -> None:
         """Let pods whose cards nobody knows have those that are left, in the order of their names."""
         guests = self._guests.get(row, {})
-        for key in guests:
-            self.release(self._pods[key][1])
+        self.release([self._pods[key][1] for key in guests])
         for key in sorted(guests):
             pod, _ = self._pods[key]
             use = self._seat(pod, guests[key], row)
             self._pods[key] = (pod, use)
-            self.charge(use)
+            self.charge((use,))
 
     def _seat(self, pod: BoundPod, wanted: Demand, row: int) -> SlotUse:
         """The freest cards of a node; of one that has fewer than the pod asks for, all of them."""
@@ -205,26 +205,26 @@ class NodeSlots:
         self._disturbed.clear()
         self.placer.commit()
 
-    def charge(self, use: SlotUse) -> None:
+    def charge(self, uses: Iterable[SlotUse]) -> None:
         """Hold slots, also those that others were told to leave and have not left yet."""
-        cards = use.demand.cards
-        for slot in use.slots:
-            if slot.cards:
-                cards = max(cards, max(slot.cards) + 1)
-        self.placer.table.know(use.demand, cards=cards)
-        for row, pods in self._rows(use):
-            self.placer.charge(row, use.demand, *pods, is_hold=True)
-            self._disturb(row)
+        uses = tuple(uses)
+        for use in uses:
+            cards = use.demand.cards
+            for slot in use.slots:
+                if slot.cards:
+                    cards = max(cards, max(slot.cards) + 1)
+            self.placer.table.know(use.demand, cards=cards)
+        self._change(uses, 1)
 
-    def release(self, use: SlotUse) -> None:
+    def release(self, uses: Iterable[SlotUse]) -> None:
         """Give slots back."""
-        for row, pods in self._rows(use):
-            self.placer.release(row, use.demand, *pods)
-            self._disturb(row)
+        self._change(uses, -1)
 
-    def _disturb(self, row: int) -> None:
-        if row in self._guests:
-            self._disturbed.add(row)
+    def _change(self, uses: Iterable[SlotUse], sign: int) -> None:
+        changes = [Change(row, use.demand, tuple(pods), sign) for use in uses for row, pods in self._rows(use)]
+        self.placer.change(changes)
+        if self._guests:
+            self._disturbed.update(change.row for change in changes if change.row in self._guests)
 
     def has_room(self, uses: Iterable[SlotUse]) -> bool:
         """Whether the slots are all there and free, at once."""
