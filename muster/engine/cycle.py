@@ -48,6 +48,7 @@ class Cycle:
         self.promised_in_vain: set[str] = set()  # roots where one that nobody will leave for holds something
         self.has_places_in_vain = False  # and whether it holds places of nodes, which trees share
         self.step = 0  # counts what was taken in this cycle
+        self.is_last = False  # nobody comes after the entry that is decided on: what it takes need not be charged
         self.resumes_at = ""
         self.has_movers = False  # somebody moves or goes in this plan already, and was left alone
         self.takers: dict[str, str] = {}  # by root: who last took something in this cycle

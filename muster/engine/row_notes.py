@@ -34,8 +34,9 @@ class RowNotes:
 
     def add(self, row: int, row_count: int) -> None:
         """A row changed, of so many that there are."""
-        if len(self._rows) > max(NOTES_LEAST, 4 * row_count):
-            half = len(self._rows) // 2
-            del self._rows[:half]
+        rows = self._rows
+        if len(rows) > NOTES_LEAST and len(rows) > 4 * row_count:
+            half = len(rows) // 2
+            del rows[:half]
             self._dropped += half
-        self._rows.append(row)
+        rows.append(row)

@@ -32,7 +32,10 @@ def reserve(cycle: Cycle) -> None:
         if holder is not None and not cycle.ledger.is_gone(key):
             place(cycle, nominate_for_place(cycle, holder))
     entries = _nominated(cycle)
+    left = len(entries) + len(cycle.state.growing())
     for entry in _in_order(cycle, entries):
+        left -= 1
+        cycle.is_last = not left
         if entry.status is Status.NOMINATED:
             process(cycle, entry)
         if entry.status is not Status.RESERVED:
@@ -298,7 +301,8 @@ def _admit(cycle: Cycle, entry: Entry, queue: QuotaNode, assignment: Assignment)
             entry.reason = because(Code.WAITING_FOR_PODS_READY, waiting_for=", ".join(waiting))
             return
     workload = entry.workload
-    cycle.take(queue, cycle.need_of(workload, queue, assignment))
+    if not cycle.is_last:
+        cycle.take(queue, cycle.need_of(workload, queue, assignment))
     cycle.takers[queue.root.name] = workload.key
     entry.status = Status.RESERVED
     grant = assignment.grant
