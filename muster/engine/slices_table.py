@@ -21,6 +21,7 @@ from muster.model.slices import PodTag, Slices
 
 NO_ROOM = -1  # below any amount of memory that can be asked for
 NO_KIND = 0
+_GAPS_MOST = 16  # cards that a node has lost and whose numbers are kept free
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -117,17 +118,27 @@ class CardColumns:
         for place in places:
             place.is_here, place.card = False, None
         kept = {uuid: column for uuid, column in before.items() if places[column].is_held}
-        vacant = [column for column, place in enumerate(places) if not place.is_held]
+        vacant = dict.fromkeys(column for column, place in enumerate(places) if not place.is_held)
+        # Held by number while no card stood there.
+        nameless = {column for column, place in enumerate(places) if place.is_held and place.device is _NO_DEVICE}
         for number, (parts, sharers) in enumerate(held):
             places.append(_Place(_NO_DEVICE, is_here=False, parts=parts, sharers=sharers))
-            vacant.append(number)  # whoever holds a card by number holds the one that stands there now
+            vacant[number] = None  # whoever holds a card by number holds the one that stands there now
+        # A card stands at the number that its node gives it: whoever holds that number holds it after a restart too.
+        wanted = {device.index for device in devices if device.index < len(devices) + _GAPS_MOST}
+        while len(wanted) == len(devices) and len(places) <= max(wanted, default=-1):
+            vacant[len(places)] = None
+            places.append(_Place(_NO_DEVICE, is_here=False))
         columns: dict[str, int] = {}
         for device in devices:
             if device.uuid in columns:
                 continue  # a second card of one name cannot be told from the first, so it is not given out
             column = kept.pop(device.uuid, None)
             if column is None:
-                column = vacant.pop(0) if vacant else len(places)
+                is_its_own = device.index in vacant or device.index in nameless
+                column = device.index if is_its_own else next(iter(vacant), len(places))
+                vacant.pop(column, None)
+                nameless.discard(column)
             if column == len(places):
                 places.append(_Place(device))
             places[column].device, places[column].is_here = device, True

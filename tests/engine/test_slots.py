@@ -232,16 +232,26 @@ def test_nodes_that_take_nobody(fields):
     assert started(run_cycle(state)) == {"w": {"a": 1}}
 
 
-@pytest.mark.xfail(
-    reason="a whole card is remembered by its number, which is another one's after a restart", strict=True
-)
 def test_whole_card_that_was_lost_is_not_another_one_after_a_restart():
     runs, before = held(workload("w"), [on("a", 0)]), sharing("a", 2)
     state = state_with(before, runs)
     after = replace(before, devices=before.devices[1:])
     state.put_node(after)
     assert free_cards(state, "a") == 1
-    assert free_cards(state_with(after, runs), "a") == 1
+    again = state_with(after, runs)
+    assert free_cards(again, "a") == 1
+    again.put_node(before)
+    assert free_cards(again, "a") == 1, "it is back, and still held"
+    again.drop(key_of("w"))
+    assert free_cards(again, "a") == 2
+
+
+def test_cards_with_absurd_numbers_stand_side_by_side():
+    node = sharing("a", 2)
+    far = replace(node, devices=tuple(replace(one, index=one.index * 2**40) for one in node.devices))
+    state = state_with(far, workload("w", gpus=2))
+    assert slots_of(state).placer.table.card_width_of(0) == 2
+    assert started(run_cycle(state)) == {"w": {"a": 1}}
 
 
 # Absurd nodes and asks -----------------------------------------------------------------------------------------------
