@@ -18,6 +18,7 @@ from muster.engine.assignment import Outcome
 from muster.engine.cycle import Cycle
 from muster.engine.decide import decide
 from muster.engine.explain import in_full, shortages_of, verdict_of, verdicts_of_all
+from muster.engine.invariants import violations
 from muster.engine.nominate import nominate
 from muster.engine.state import EngineState
 from muster.engine.tree import QuotaNode
@@ -218,7 +219,13 @@ class _Run:
         self._verdicts: dict[str, Verdict] = {}
 
     def until_settled(self, now: float) -> None:
-        """Run cycles until every head was tried in vain since the last change."""
+        """Run cycles until every head was tried in vain since the last change; a sound state stays sound."""
+        was_sound = not any(violations(self.state))  # manifests may tell of anything
+        self._run_cycles(now)
+        broken = list(violations(self.state)) if was_sound else []
+        assert not broken, f"the cycles have broken the state: {'; '.join(broken)}"
+
+    def _run_cycles(self, now: float) -> None:
         tried: set[object] = set()
         while self.state.cycle < CYCLES_MOST:
             if tried.issuperset(self._attempt(head.key) for _, head in self.state.heads()):

@@ -18,6 +18,7 @@ import numpy as np
 from muster.engine.gang_domains import NO_WISH, Domains, DomainWish, NodeSet, Supply
 from muster.engine.node_table_columns import Placer, room_in
 from muster.engine.node_table_rows import AMOUNT_CAP, WHOLE, BoolArray, Demand, IntArray, Placed
+from muster.engine.slices import cards_ever
 from muster.model.topology import Path
 
 ROOM_CAP = 2**31  # pods counted on one row at most: those that ask for nothing would fit without end
@@ -316,7 +317,9 @@ def room_ever(placer: Placer, demand: Demand) -> IntArray:
         room = np.minimum(room, rows.total(resource) // max(1, amount))
     if demand.cards:
         room = np.where(rows.card_count >= demand.cards, room, 0)
-    if demand.cards and demand.ask is None:  # how many slices there could be of a card only the card knows
+    if demand.ask is not None:
+        room = np.where(cards_ever(demand.ask, rows), room, 0)
+    elif demand.cards:  # how many slices there could be of a card only the card knows
         room = np.minimum(room, rows.card_count * (WHOLE // demand.milli) // demand.cards)
     return room
 

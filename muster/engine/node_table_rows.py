@@ -65,18 +65,20 @@ class Demand:
     models: tuple[str, ...] = ()  # the card models it may run on; none named: any
     rules: PodRules = ANYWHERE  # what else it asks of its place
     ask: CardAsk | None = None  # slices of cards; `cards` and `milli` are then what policies see of it
-    # Worked out once: demands are looked up again and again.
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
+    # Worked out when first asked for: demands are looked up again and again.
+    _hash: int | None = field(default=None, init=False, repr=False, compare=False)
     _of_nodes: Demand | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         assert self.cards >= 0 and 0 <= self.milli <= WHOLE, f"{self.cards} cards of {self.milli} thousandths"
         assert (self.cards > 0) == (self.milli > 0), "cards and their share are asked for together"
         assert min([amount for _, amount in self.amounts], default=0) >= 0, "a pod cannot ask for less than nothing"
-        parts = (self.amounts, self.cards, self.milli, self.models, self.rules, self.ask)
-        object.__setattr__(self, "_hash", hash(parts))
 
     def __hash__(self) -> int:
+        if self._hash is None:
+            value = hash((self.amounts, self.cards, self.milli, self.models, self.rules, self.ask))
+            object.__setattr__(self, "_hash", value)
+            return value
         return self._hash
 
     @property

@@ -50,6 +50,19 @@ def _slices_fit(ask: CardAsk, rows: NodeRows) -> BoolArray:
     return fit
 
 
+def cards_ever(ask: CardAsk, rows: NodeRows) -> BoolArray:
+    """Which rows have cards that could serve each request if nobody else was there; more pass than would fit."""
+    columns = rows.slices
+    fit: BoolArray = np.ones(len(rows), np.bool_)
+    for request in ask.requests:
+        wishes = ask.pod.wishes.get(request.vendor, ANY_CARD)
+        could = [_need(request, wishes, kind) <= kind.memory_mib for kind in columns.kinds]
+        fit &= np.array(could)[rows.by_card(columns.kind)].any(axis=0)
+        if wishes.uuids:
+            fit &= np.isin(rows.numbers, sorted(rows.slices.rows_with(wishes.uuids)))
+    return fit
+
+
 def _serving(request: DeviceRequest, wishes: CardWishes, rows: NodeRows) -> BoolArray:
     """The cards, by rows, that could give the request a share."""
     columns = rows.slices

@@ -94,7 +94,12 @@ def _learned(seen: Mapping[Demand, int]) -> tuple[TypicalPod, ...]:
         for kind, count in kinds.items():
             cpu = kind.amount(CPU)
             rough[1 << (cpu - 1).bit_length() if cpu else 0, kind.cards, kind.milli, kind.models] += count
-        kinds = Counter({Demand(((CPU, cpu),) if cpu else (), *rest): count for (cpu, *rest), count in rough.items()})
+        kinds = Counter(
+            {
+                demand({CPU: cpu}, cards=cards, milli=milli, models=models): count
+                for (cpu, cards, milli, models), count in rough.items()
+            }
+        )
     return typical_of(dict(kinds.most_common(KINDS_MOST)), percent=100)
 
 

@@ -38,6 +38,7 @@ from tests.engine.slot_builders import (
     LEVELS,
     PLAIN,
     RACK,
+    SIZE_MIB,
     amended,
     free_cards,
     gone,
@@ -387,6 +388,17 @@ def test_verdict_names_the_pod_set_and_what_is_missing():
     details = [one for one in verdict.details if one.code is Code.NO_NODES]
     assert [one.value("pod_set") for one in details] == ["main"]
     assert "2 pods of main must start together, 1 would fit now" in details[0].text
+
+
+@pytest.mark.parametrize(
+    ("memory_mib", "says"), [(SIZE_MIB, "no node has room for it now"), (SIZE_MIB + 1, "no node could ever hold it")]
+)
+def test_slice_larger_than_any_card_could_never_run(memory_mib, says):
+    running = held(workload("r", pod_sets=(pod_set(),)), [on("a", 0)])
+    pods = sliced(of=slice_of(memory_mib=memory_mib))
+    state = placing_state(HOME, sharing("a", 1), running, workload("w", pod_sets=(pods,)))
+    (verdict,) = run_cycle(state).verdicts.values()
+    assert [one.value("problem") for one in verdict.details if one.code is Code.NO_NODES] == [says]
 
 
 def test_verdicts_cost_the_same_however_many_pods_are_asked_for():
