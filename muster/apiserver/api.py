@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from muster.apiserver.admission import Admission
+from muster.apiserver.apply.ownership import Ownership
 from muster.apiserver.served import Catalog
 from muster.apiserver.watch_lines import SharedLines
 from muster.store.aio import AsyncStore
@@ -21,4 +22,5 @@ class Api:
     catalog: Catalog
     clock: Clock
     admission: Admission
+    ownership: Ownership  # the same that `objects` has
     lines: SharedLines = field(default_factory=SharedLines)

@@ -61,7 +61,7 @@ def finalize(objects: Objects, key: Key, given: Object, by: By) -> Change[Writte
         if is_deleting(before) and not finalizers:
             after = without_finalizer(after, CONTENT)
         # Not by the rules for updates, which leave the finalizers of the spec as they are.
-        objects.settle(write, key, after)
+        objects.settle(write, key, after, by=by)
         if by.is_dry_run:
             write.discard()
         left = write.get(key)

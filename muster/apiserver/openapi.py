@@ -17,7 +17,12 @@ from muster.apiserver.facts import META, TYPES, Field, Kind, Shape, type_of, ver
 Json = dict[str, Any]
 
 _PLACE = "#/components/schemas/"
-_PATCHES = ("application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json")
+_PATCHES = (
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+)
 _ANSWERS = ("application/json", "application/yaml")
 # What the tables call a scalar, and the type of that name in published schemas.
 _NAMED_SCALARS: dict[str, tuple[str, Json]] = {
@@ -281,7 +286,7 @@ def _operation(kind: Kind, verb: str, schema: str) -> Json:
     }
     if verb == "patch":
         patch = {"schema": {"$ref": f"{_PLACE}{META}Patch"}}
-        forms = _PATCHES if kind.type_name else _PATCHES[:2]
+        forms = _PATCHES if kind.type_name else _PATCHES[:3]
         operation["requestBody"] = {"content": dict.fromkeys(forms, patch), "required": True}
     elif verb in ("create", "update"):
         operation["requestBody"] = {"content": {"*/*": reference}, "required": True}

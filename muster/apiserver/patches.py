@@ -29,13 +29,16 @@ def content_types(kind: Kind | None) -> tuple[str, ...]:
     return CONTENT_TYPES if kind is not None else (JSON_PATCH, MERGE_PATCH)
 
 
+def refuse_unknown_form(content_type: str, kind: Kind | None) -> None:
+    """Refuse a patch of a form that a kind does not take."""
+    if content_type not in content_types(kind):
+        raise Problem(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
+
+
 def apply_patch(content_type: str, before: Object, body: bytes, kind: Kind | None) -> Object:
     """The object after the patch; `before` belongs to the patch. Raises Problem."""
     form = content_type.partition(";")[0].strip()
-    known = content_types(kind)
-    if form not in known:
-        problem = f"the body of the request was in an unknown format - accepted media types include: {', '.join(known)}"
-        raise Problem(415, "UnsupportedMediaType", problem)
+    refuse_unknown_form(form, kind)
     patch = _decoded(body)
     if form == JSON_PATCH:
         if not isinstance(patch, list):

@@ -6,6 +6,7 @@ import asyncio
 import re
 import zlib
 from collections.abc import Awaitable, Callable, Iterable
+from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -26,6 +27,7 @@ Receive = Callable[[], Awaitable[Message]]
 MOST_BYTES = 3 * 1024 * 1024
 MOST_DEPTH = 100
 BODY_S = 60.0  # for a body to come
+MOST_MANAGER_BYTES = 128
 _MOST_PARAMETERS = 100
 _MOST_DIGITS = 18  # that a number of 64 bits has in any case
 _WARNED_CHARACTERS = 4 * 1024
@@ -100,13 +102,16 @@ class Request:
             raise bad_request(f'strconv.ParseInt: parsing "{text[:100]}": value out of range')
         return int(text)
 
-    def writer(self, options_kind: str) -> By:
-        """Who writes, and whether for good."""
+    def writer(self, options_kind: str, target: Target | None = None) -> By:
+        """Who writes, and whether for good; of a target also in which version and to which part."""
         asked = self.query.get("dryRun", [])
         if any(one != "All" for one in asked):
             shown = " ".join(f'"{one}"' for one in asked)
             raise invalid_options(options_kind, "dryRun", f'Unsupported value: [{shown}]: supported values: "All"')
-        return By(user=self.user.name, is_dry_run=bool(asked))
+        manager = _field_manager(self, options_kind)
+        if target is None:
+            return By(user=self.user.name, is_dry_run=bool(asked), manager=manager)
+        return By(self.user.name, bool(asked), manager, target.served.api_version, target.subresource)
 
     def warn(self, sentences: Iterable[str]) -> None:
         """Have sentences sent along with the answer: each once, and no more than a client would read."""
@@ -154,6 +159,30 @@ class Request:
         """Returns when the client has hung up."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+
+def _field_manager(request: Request, options_kind: str) -> str:
+    """The name under which the fields of a write are noted: what the client says, or the program that it is."""
+    given = request.option("fieldManager")
+    if not given:
+        return _program(request.headers.get(b"user-agent", b""))
+    if len(given.encode()) > MOST_MANAGER_BYTES:
+        problem = f"Too long: may not be more than {MOST_MANAGER_BYTES} bytes"
+        raise invalid_options(options_kind, "fieldManager", problem)
+    if not given.isprintable():
+        place, odd = next((place, one) for place, one in enumerate(given) if not one.isprintable())
+        shown = "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in given)
+        problem = f'Invalid value: "{shown}": invalid character U+{ord(odd):04X} (at position {place})'
+        raise invalid_options(options_kind, "fieldManager", problem)
+    return given
+
+
+@lru_cache(maxsize=256)
+def _program(user_agent: bytes) -> str:
+    """The program that a client says it is, without its version."""
+    name = user_agent.partition(b"/")[0].decode(errors="replace")
+    printable = "".join(one for one in name if one.isprintable()).encode()[:MOST_MANAGER_BYTES]
+    return printable.decode(errors="ignore") or "unknown"
 
 
 def _gone() -> Problem:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from muster.apiserver import namespaces
 from muster.apiserver.answers import Answer, Form, form_of, json_answer, one_answer
 from muster.apiserver.api import Api
+from muster.apiserver.apply.handling import APPLY_PATCH, applied_by, applier, check_config, read_config
 from muster.apiserver.bodies import read_given
 from muster.apiserver.eviction import evict
 from muster.apiserver.patches import apply_patch
@@ -19,7 +20,7 @@ from muster.model.times import moment_text
 from muster.store.errors import NotFound
 from muster.store.kinds import Object
 from muster.store.metadata import is_deleting
-from muster.store.objects import Objects, Part, decode
+from muster.store.objects import Objects, Part, Written, decode
 from muster.store.port import Change, Transaction
 from muster.store.records import Key, Record
 
@@ -39,7 +40,7 @@ async def status(api: Api, request: Request, target: Target) -> Answer:
 
 async def finalize(api: Api, request: Request, target: Target) -> Answer:
     """Say what a namespace still waits for."""
-    by = request.writer("UpdateOptions")
+    by = request.writer("UpdateOptions", target)
     given = await read_given(request, target.served)
     settle_name(given, target)
     written = await api.store.write(namespaces.finalize(api.objects, target.key, given, by))
@@ -53,8 +54,11 @@ async def scale(api: Api, request: Request, target: Target) -> Answer:
     """Look at how many replicas an object has, or change that."""
     if request.method in ("GET", "HEAD"):
         return _scale_answer(api, request, api.store.store.get(target.key))
-    by = request.writer("PatchOptions" if request.method == "PATCH" else "UpdateOptions")
     body = await request.body()
+    if request.content_type == APPLY_PATCH:
+        written = await api.store.write(_scale_applied(api, request, target, body))
+        return _scale_answer(api, request, written.record)
+    by = request.writer("PatchOptions" if request.method == "PATCH" else "UpdateOptions", target)
     given = None if request.method == "PATCH" else read_object(request, body, _SCALE)
     if given is not None:
         settle_name(given, target)
@@ -63,16 +67,41 @@ async def scale(api: Api, request: Request, target: Target) -> Answer:
     def how(before: Object) -> Object:
         wanted = given if given is not None else apply_patch(content_type, scale_of(before), body, None)
         revision = Fields.of(wanted.get("metadata"), "metadata").text("resourceVersion")
-        count = Fields.of(wanted.get("spec"), "spec").integer("replicas", 0)
-        if count < 0:
-            why = f"Invalid value: {count}: must be greater than or equal to 0"
-            raise invalid(_SCALE, "autoscaling", target.name, InvalidObject("spec.replicas", why))
-        spec = {**before.get("spec", {}), "replicas": count}
+        spec = {**before.get("spec", {}), "replicas": _replicas_in(wanted, target)}
         metadata = {**before["metadata"], "resourceVersion": revision or before["metadata"]["resourceVersion"]}
         return {**before, "metadata": metadata, "spec": spec}
 
-    written = await api.store.write(changed(api.objects, target.key, how, by=by))
+    written = await api.store.write(changed(api, target.key, how, by=by))
     return _scale_answer(api, request, written.record)
+
+
+def _replicas_in(wanted: Object, target: Target) -> int:
+    count = Fields.of(wanted.get("spec"), "spec").integer("replicas", 0)
+    if count < 0:
+        why = f"Invalid value: {count}: must be greater than or equal to 0"
+        raise invalid(_SCALE, "autoscaling", target.name, InvalidObject("spec.replicas", why))
+    return count
+
+
+def _scale_applied(api: Api, request: Request, target: Target, body: bytes) -> Change[Written]:
+    """A scale that is applied: the same as applying to the object, by somebody who speaks of nothing but this."""
+    by = applier(request, target)
+    config = read_config(body)
+    check_config(config, _SCALE_VERSION, _SCALE)
+    kind = target.served.kind
+    wanted = {"apiVersion": target.served.api_version, "kind": kind.kind, "metadata": config.get("metadata") or {}}
+    if "replicas" in (config.get("spec") or {}):
+        wanted["spec"] = {"replicas": config["spec"]["replicas"]}
+    applied = applied_by(api, request, target, wanted, by)
+
+    def change(write: Transaction) -> Written:
+        def how(before: Object) -> Object:
+            after = applied(before, write.now_s)
+            return {**after, "spec": {**(after.get("spec") or {}), "replicas": _replicas_in(after, target)}}
+
+        return changed(api, target.key, how, by=by)(write)
+
+    return change
 
 
 def _scale_answer(api: Api, request: Request, record: Record) -> Answer:
@@ -153,8 +182,8 @@ def _bound(objects: Objects, key: Key, *, node: str, binding: Fields, is_dry_run
         others = [one for one in status.get("conditions") or () if one.get("type") != "PodScheduled"]
         new = {**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": node}}
         new["status"] = {**status, "conditions": [*others, scheduled]}
-        # Not by the rules for updates: nobody else may change the node of a pod.
-        objects.settle(write, key, new)
+        # Not by the rules for updates: nobody else may change the node of a pod, and nobody owns it.
+        objects.settle(write, key, new, by=None)
         if is_dry_run:
             write.discard()
 

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from copy import deepcopy
+from functools import partial
 
 import msgspec
 
 from muster.apiserver.answers import Answer, encode, list_body, one_answer, shown_bytes, success
 from muster.apiserver.api import Api
+from muster.apiserver.apply.handling import APPLY_PATCH, applied_by, applier, read_config
 from muster.apiserver.bodies import checked_after_patch, read_given
 from muster.apiserver.deletion import deletion_of
 from muster.apiserver.lists import Wanted, find, selection_of
 from muster.apiserver.namespaces import delete_namespace
-from muster.apiserver.patches import STRATEGIC_PATCH, apply_patch
+from muster.apiserver.patches import STRATEGIC_PATCH, apply_patch, refuse_unknown_form
 from muster.apiserver.requests import Request, Target
 from muster.apiserver.served import Served
-from muster.apiserver.statuses import MODIFIED, Problem, bad_request, conflict, invalid
+from muster.apiserver.statuses import MODIFIED, Problem, bad_request, conflict, invalid, invalid_options
 from muster.model.errors import InvalidObject, quoted
 from muster.store.errors import Conflict, NotFound
 from muster.store.kinds import Object
@@ -70,18 +71,22 @@ _PODS_STAY = (
 
 async def create(api: Api, request: Request, target: Target) -> Answer:
     """Add an object."""
-    by = request.writer("CreateOptions")
+    by = request.writer("CreateOptions", target)
     given = await read_given(request, target.served)
     settle_namespace(given, target)
-    given = api.admission.complete_new(target.served.resource, given)
-    written = await api.store.write(api.objects.create(target.served.resource, given, by))
+    written = await api.store.write(_made(api, target, given, by))
     record = as_tried(written.record, "") if by.is_dry_run else written.record
     return one_answer(api.clock, request, target.served, record, 201)
 
 
+def _made(api: Api, target: Target, given: Object, by: By) -> Change[Written]:
+    resource = target.served.resource
+    return api.objects.create(resource, given, by, complete=lambda new, _: api.admission.complete_new(resource, new))
+
+
 async def update(api: Api, request: Request, target: Target, part: Part = Part.MAIN) -> Answer:
     """Replace an object, or its status; some kinds are made where there is none."""
-    by = request.writer("UpdateOptions")
+    by = request.writer("UpdateOptions", target)
     served = target.served
     given = await read_given(request, served)
     settle_namespace(given, target)
@@ -95,7 +100,7 @@ async def update(api: Api, request: Request, target: Target, part: Part = Part.M
         check_uid(target.key, before, metadata_of(given).get("uid"))
         if not revision and (served.resource in _NEEDS_REVISION or not served.kind.type_name):
             raise _no_revision(target)
-        return api.admission.complete(served.resource, given, before)
+        return given
 
     def change(write: Transaction) -> tuple[Written, int]:
         if is_made and write.get(target.key) is None:
@@ -103,10 +108,9 @@ async def update(api: Api, request: Request, target: Target, part: Part = Part.M
             if part is not Part.MAIN:
                 raise NotFound(target.key)
             given["metadata"].pop("resourceVersion", None)
-            new = api.admission.complete_new(served.resource, given)
-            made = api.objects.create(served.resource, new, by)(write)
+            made = _made(api, target, given, by)(write)
             return (Written(as_tried(made.record, revision or "")) if by.is_dry_run else made), 201
-        return changed(api.objects, target.key, how, part=part, by=by)(write), 200
+        return changed(api, target.key, how, part=part, by=by)(write), 200
 
     written, status = await api.store.write(change)
     return one_answer(api.clock, request, served, written.record, status)
@@ -120,17 +124,21 @@ def _no_revision(target: Target) -> Problem:
 
 async def patch(api: Api, request: Request, target: Target, part: Part = Part.MAIN) -> Answer:
     """Change some of an object, or of its status."""
-    by = request.writer("PatchOptions")
+    if request.content_type == APPLY_PATCH:
+        return await apply(api, request, target, part)
+    if request.option("force"):
+        raise invalid_options("PatchOptions", "force", "Forbidden: may not be specified for non-apply patch")
+    by = request.writer("PatchOptions", target)
     served = target.served
     content_type = request.content_type
-    body = await request.body()
     kind = served.kind if served.kind.type_name else None
+    refuse_unknown_form(content_type, kind)
+    body = await request.body()
     is_strategic = content_type == STRATEGIC_PATCH
     if is_strategic and body.strip() == b"null":
         body = b"{}"  # such a patch says nothing
 
     def how(before: Object) -> Object:
-        had = deepcopy(before) if served.resource == "services" else before  # the patch may use up what it is given
         uid = before["metadata"]["uid"]
         after = apply_patch(content_type, in_version(before, served), body, kind)
         if is_strategic:
@@ -141,10 +149,34 @@ async def patch(api: Api, request: Request, target: Target, part: Part = Part.MA
         settle_name(after, target)
         if (given := metadata_of(after).get("uid")) not in (None, "", uid):
             raise InvalidObject("metadata.uid", f"Invalid value: {quoted(given)}: field is immutable")
-        return api.admission.complete(served.resource, checked_after_patch(request, after, served), had)
+        return checked_after_patch(request, after, served)
 
-    written = await api.store.write(changed(api.objects, target.key, how, part=part, by=by))
+    written = await api.store.write(changed(api, target.key, how, part=part, by=by))
     return one_answer(api.clock, request, target.served, written.record)
+
+
+async def apply(api: Api, request: Request, target: Target, part: Part = Part.MAIN) -> Answer:
+    """Make what a client applies part of an object; one that is not there is made."""
+    by = applier(request, target)
+    body = await request.body()
+    config = read_config(body)
+    served = target.served
+    applied = applied_by(api, request, target, config, by)
+
+    def settled(live: Object | None, now_s: float) -> Object:
+        after = applied(None if live is None else in_version(live, served), now_s)
+        settle_namespace(after, target)
+        settle_name(after, target)
+        return checked_after_patch(request, after, served)
+
+    def change(write: Transaction) -> tuple[Written, int]:
+        if write.get(target.key) is None and part is Part.MAIN:
+            written = _made(api, target, settled(None, write.now_s), by)(write)
+            return Written(as_tried(written.record, "")) if by.is_dry_run else written, 201
+        return changed(api, target.key, lambda live: settled(live, write.now_s), part=part, by=by)(write), 200
+
+    written, status = await api.store.write(change)
+    return one_answer(api.clock, request, served, written.record, status)
 
 
 def as_tried(record: Record, revision: str) -> Record:
@@ -162,9 +194,7 @@ def in_version(stored: Object, served: Served) -> Object:
     return stored if served.is_stored_version else served.kept.convert(stored, served.api_version)
 
 
-def changed(
-    objects: Objects, key: Key, how: Callable[[Object], Object], *, part: Part = Part.MAIN, by: By
-) -> Change[Written]:
+def changed(api: Api, key: Key, how: Callable[[Object], Object], *, part: Part = Part.MAIN, by: By) -> Change[Written]:
     """A write that makes a new object out of the present one, refused in Kubernetes' words when that is another."""
 
     revision = ""
@@ -178,7 +208,8 @@ def changed(
             raise conflict(key, MODIFIED)
         return after
 
-    modify = objects.modify(key, checked, part=part, by=by)
+    complete = partial(api.admission.complete, key.resource)
+    modify = api.objects.modify(key, checked, part=part, by=by, complete=complete)
 
     def change(write: Transaction) -> Written:
         written = modify(write)

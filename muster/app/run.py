@@ -14,6 +14,7 @@ from pathlib import Path
 
 from muster.apiserver.admission import Admission
 from muster.apiserver.api import Api
+from muster.apiserver.apply.ownership import Ownership
 from muster.apiserver.asgi import App
 from muster.apiserver.authentication import Tokens
 from muster.apiserver.certificates import prepare
@@ -29,7 +30,7 @@ from muster.store.aio import AsyncStore
 from muster.store.backup import backup
 from muster.store.clock import RealClock
 from muster.store.identities import Identities
-from muster.store.objects import Objects
+from muster.store.objects import Notes, Objects
 from muster.store.sqlite import SqliteStore
 
 _PACE_S = 0.03  # how often watches are woken under load; the first event after a pause is not delayed
@@ -75,11 +76,13 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
         token = token_in(token_file_in(folder))
         write_kubeconfig(kubeconfig_in(folder), url=url, authority=files.authority.read_bytes(), token=token)
         served = catalog()
-        objects = Objects(served.rules, clock, identities=Identities())
+        ownership = Ownership()
+        objects = Objects(served.rules, clock, identities=Identities(), notes=Notes(ownership=ownership))
         front = AsyncStore(store, pace_s=_PACE_S)
         for change in first_objects(objects, store):
             await front.write(change)
-        api = Api(store=front, objects=objects, catalog=served, clock=clock, admission=Admission(store))
+        admission = Admission(store)
+        api = Api(store=front, objects=objects, catalog=served, clock=clock, admission=admission, ownership=ownership)
         app = App(api, Tokens(token), partial(backup, store))
         tidying = asyncio.create_task(Tidying(front, objects, clock).run())
         try:

@@ -14,7 +14,14 @@ ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"  # the finalizers that stand
 GENERATED_MOST = 63 - SUFFIX_LENGTH
 ANNOTATIONS_BYTES = 256 * 1024
 # What the store alone decides; a writer's own values are not looked at.
-KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+KEPT = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "managedFields",
+)
 NEVER = ("selfLink",)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -50,6 +50,10 @@ class By(NamedTuple):
 
     user: str = ""
     is_dry_run: bool = False
+    manager: str = "muster"  # under which name its fields are noted
+    api_version: str = ""  # in which it sees the object; as it is stored unless it says so
+    subresource: str = ""
+    is_applied: bool = False  # the object comes with its managers, who have been settled already
 
 
 NOBODY = By()
@@ -71,6 +75,35 @@ class Written(NamedTuple):
     is_gone: bool = False
 
 
+class Write(NamedTuple):
+    """A write as whoever notes the owners of fields sees it."""
+
+    asked: Object  # what the writer sent, before the server has completed it
+    rules: KindRules
+    by: By
+    now_s: float
+
+
+class Ownership(Protocol):
+    """Notes who owns which field: the `managedFields` of an object after a write."""
+
+    def of_new(self, new: Object, write: Write) -> list[Object]: ...
+
+    def of_changed(self, before: Object, new: Object, write: Write) -> list[Object]:
+        """The entries after a change; those before where the write is none but for its time."""
+
+
+class Notes(NamedTuple):
+    """Who keeps notes of writes."""
+
+    audit: Callable[[Audit], None] | None = None
+    ownership: Ownership | None = None
+
+
+NO_NOTES = Notes()
+Complete = Callable[[Object, Object], Object]  # what the server adds to an object, given the one before
+
+
 def decode(record: Record) -> Object:
     """The object of a record, as a copy of its own."""
     return _decode(record.value)
@@ -85,19 +118,25 @@ class Objects:
         clock: Clock,
         *,
         identities: Identities,
-        audit: Callable[[Audit], None] | None = None,
+        notes: Notes = NO_NOTES,
         has_namespaces: bool = True,  # whether an object's namespace has to exist
     ) -> None:
         self.kinds = kinds
         self._clock = clock
         self._identities = identities
-        self._audit = audit
+        self._audit = notes.audit
+        self._ownership = notes.ownership
         self._has_namespaces = has_namespaces
 
-    def create(self, resource: str, given: Object, by: By = NOBODY) -> Change[Written]:
+    def create(
+        self, resource: str, given: Object, by: By = NOBODY, *, complete: Complete | None = None
+    ) -> Change[Written]:
         """A write that adds an object."""
         rules = self.kinds[resource]
-        first = self._born(given, rules)
+        asked = given
+        if complete is not None:
+            given = complete(given, {})
+        first = self._born(given, asked, rules, by)
         is_named = bool(metadata_of(given).get("name"))
 
         def change(write: Transaction) -> Written:
@@ -106,7 +145,7 @@ class Objects:
             for _ in range(0 if is_named else _NAMES_TRIED):
                 if write.get(key) is None:
                     break
-                new = self._born(given, rules)
+                new = self._born(given, asked, rules, by)
                 key = _key_of(new, rules)
             if (there := write.get(key)) is not None:
                 raise AlreadyExists(key, is_deleting=is_deleting(decode(there)))
@@ -125,6 +164,7 @@ class Objects:
         *,
         part: Part = Part.MAIN,
         by: By = NOBODY,
+        complete: Complete | None = None,
     ) -> Change[Written]:
         """A write that makes a new object out of the present one, which `how` may change."""
         rules = self.kinds[key.resource]
@@ -132,10 +172,15 @@ class Objects:
 
         def change(write: Transaction) -> Written:
             record, before = _present(write, key)
-            given = how(decode(record))
+            asked = given = how(decode(record))
             wanted = metadata_of(given)
             check_same(key, before, uid=wanted.get("uid"), revision=wanted.get("resourceVersion"))
+            if complete is not None:
+                given = complete(given, before)
             new = make(before, given, rules)
+            if self._ownership is not None:
+                noted = Write(asked, rules, _in_part(by, part), write.now_s)
+                _set_managers(new, self._ownership.of_changed(before, new, noted))
             if new == before:
                 return Written(record)  # no write, no revision, no event
             if is_deleting(before) and is_gone(new):
@@ -163,19 +208,28 @@ class Objects:
 
         return change
 
-    def settle(self, write: Transaction, key: Key, new: Object) -> None:
+    def settle(self, write: Transaction, key: Key, new: Object, *, by: By | None = NOBODY) -> None:
         """Within a write: keep an object of which only metadata was changed, or remove it if that was all it took.
 
         For the garbage collector. Nobody's validation is asked: an object must not become immortal by a new rule.
+        Without `by` nobody owns what has changed.
         """
+        if by is not None and self._ownership is not None:
+            _, before = _present(write, key)
+            noted = Write(new, self.kinds[key.resource], by, write.now_s)
+            _set_managers(new, self._ownership.of_changed(before, new, noted))
         if is_gone(new):
             self._let_go(write, new, key, NOBODY)
         else:
             self._put(write, "update", new, key, NOBODY)
 
-    def _born(self, given: Object, rules: KindRules) -> Object:
+    def _born(self, given: Object, asked: Object, rules: KindRules, by: By) -> Object:
         suffix = "" if metadata_of(given).get("name") else self._identities.suffix()
-        return created(given, rules, Birth(self._identities.uid(), suffix, self._clock.now_s()))
+        now_s = self._clock.now_s()
+        new = created(given, rules, Birth(self._identities.uid(), suffix, now_s))
+        if self._ownership is not None:
+            _set_managers(new, self._ownership.of_new(new, Write(asked, rules, by, now_s)))
+        return new
 
     def _check_namespace(self, write: Transaction, key: Key) -> None:
         if not key.namespace or not self._has_namespaces:
@@ -209,6 +263,18 @@ class Objects:
         elif (audit := self._audit) is not None:
             write.on_commit(lambda: audit(Audit(verb, by.user, written.record)))
         return written
+
+
+def _in_part(by: By, part: Part) -> By:
+    is_named = part is Part.MAIN or by.subresource
+    return by if is_named else by._replace(subresource=part.value)
+
+
+def _set_managers(new: Object, entries: list[Object]) -> None:
+    if entries:
+        new["metadata"]["managedFields"] = entries
+    else:
+        new["metadata"].pop("managedFields", None)
 
 
 def _key_of(given: Object, rules: KindRules) -> Key:

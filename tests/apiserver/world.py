@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from muster.apiserver import event_views
 from muster.apiserver.admission import Admission
 from muster.apiserver.api import Api
+from muster.apiserver.apply.ownership import Ownership
 from muster.apiserver.asgi import App
 from muster.apiserver.authentication import ADMIN, Authenticator
 from muster.apiserver.facts import KINDS as FACTS
@@ -25,7 +26,7 @@ from muster.store.history import Limits
 from muster.store.identities import Identities
 from muster.store.kinds import KindRules
 from muster.store.memory import MemoryStore
-from muster.store.objects import Objects
+from muster.store.objects import Notes, Objects
 from tests.kubernetes.client import Answer
 from tests.store import kinds as simple
 
@@ -85,10 +86,20 @@ class World:
         self.clock = VirtualClock(START_S)
         self.store = MemoryStore(self.clock, limits)
         self.catalog = catalog or Catalog(builtin(RULES))
-        self.objects = Objects(self.catalog.rules, self.clock, identities=Identities(Random(0)))
+        ownership = Ownership()
+        self.objects = Objects(
+            self.catalog.rules, self.clock, identities=Identities(Random(0)), notes=Notes(ownership=ownership)
+        )
         self.front = AsyncStore(self.store, pace_s=0)
         admission = Admission(self.store, Random(0))
-        api = Api(store=self.front, objects=self.objects, catalog=self.catalog, clock=self.clock, admission=admission)
+        api = Api(
+            store=self.front,
+            objects=self.objects,
+            catalog=self.catalog,
+            clock=self.clock,
+            admission=admission,
+            ownership=ownership,
+        )
         self.app = App(api, authenticator or Everybody())
         for name in ("default", "other"):
             self.store.write(self.objects.create("namespaces", namespace(name)))

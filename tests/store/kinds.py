@@ -10,7 +10,7 @@ from muster.store.clock import VirtualClock
 from muster.store.identities import Identities
 from muster.store.kinds import KindRules, Object
 from muster.store.memory import MemoryStore
-from muster.store.objects import Objects, decode
+from muster.store.objects import Notes, Objects, decode
 from muster.store.records import Key
 from muster.store.rules import Birth
 
@@ -91,7 +91,9 @@ class World:
             KINDS,
             self.clock,
             identities=Identities(Random(seed)),
-            audit=lambda one: self.audits.append(f"{one.user} {one.verb} {one.record.key} {one.record.revision}"),
+            notes=Notes(
+                audit=lambda one: self.audits.append(f"{one.user} {one.verb} {one.record.key} {one.record.revision}")
+            ),
             has_namespaces=has_namespaces,
         )
 
