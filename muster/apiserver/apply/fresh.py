@@ -81,8 +81,8 @@ def _plan(type_: MapOf) -> _Plan:
 
 
 def _whole_map(type_: MapOf, value: Object) -> str:
-    if len(value) <= _MOST_KEPT and (text := _plain_map(type_, tuple(value))):
-        return text
+    if len(value) <= _MOST_KEPT and (whole := _plain_map(type_, tuple(value))):
+        return whole
     fixed, others = _plan(type_)
     parts = ['".":{}']
     names = value if type_.nulls <= value.keys() else {*value, *type_.nulls}
