@@ -144,7 +144,8 @@ def as_asked(new: Object, asked: Object, before: Object, rules: KindRules) -> Ob
             _take_back(result, had, name)
     if rules.resource == "services":
         _take_back_ports(result, given, had)
-    if rules.resource != "jobs.batch" or result.get("manualSelector"):
+    is_new_job = rules.resource == "jobs.batch" and not (before.get("metadata") or {}).get("uid")
+    if not is_new_job or result.get("manualSelector"):
         return {**new, "spec": result}
     result["template"] = _without_job_labels(result["template"])
     return _without_job_labels({**new, "spec": result})
