@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from muster.apiserver.admission import Admission
 from muster.apiserver.apply.ownership import Ownership
+from muster.apiserver.rights.access import Access
+from muster.apiserver.rights.service_accounts import ServiceAccounts
+from muster.apiserver.rights.tokens import SigningKey
 from muster.apiserver.served import Catalog
 from muster.apiserver.watch_lines import SharedLines
 from muster.store.aio import AsyncStore
@@ -23,4 +26,11 @@ class Api:
     clock: Clock
     admission: Admission
     ownership: Ownership  # the same that `objects` has
+    key: SigningKey = field(default_factory=SigningKey.new)  # of the tokens for service accounts
     lines: SharedLines = field(default_factory=SharedLines)
+    access: Access = field(init=False)
+    accounts: ServiceAccounts = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "access", Access(self.store.store))
+        object.__setattr__(self, "accounts", ServiceAccounts(self.store.store, self.key, self.clock))

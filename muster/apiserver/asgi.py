@@ -14,12 +14,17 @@ from typing import TYPE_CHECKING
 from muster.apiserver import reviews, subresources, writes
 from muster.apiserver.answers import Answer, Headers, Joined, Stream, encode, json_answer, text_answer, warning_headers
 from muster.apiserver.api import Api
-from muster.apiserver.authentication import ANONYMOUS, MASTERS, Authenticator
+from muster.apiserver.authentication import ANONYMOUS, Authenticator
+from muster.apiserver.certificates import CERTIFIED, Certified
 from muster.apiserver.discovery import Discovery
-from muster.apiserver.limits import InFlight
+from muster.apiserver.limits import Limits
 from muster.apiserver.lists import get_object, list_objects
 from muster.apiserver.requests import Message, Receive, Request, Target, User, read_json
-from muster.apiserver.routes import target_or_refuse, verb_of
+from muster.apiserver.rights.access import MASTERS, question_of
+from muster.apiserver.rights.audit import AuditLog, Entry
+from muster.apiserver.rights.impersonation import acting_as as acting_as_whom
+from muster.apiserver.rights.rbac import Question
+from muster.apiserver.routes import find_target, verb_of
 from muster.apiserver.statuses import Problem, bad_request, no_such_route, problem_of
 from muster.apiserver.streams import Streams
 from muster.apiserver.watching import watch_objects
@@ -41,52 +46,119 @@ _OLDER_SCHEMAS = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _NO_OLDER_SCHEMAS = b"\n\x032.0\x12\x0e\n\x06Muster\x12\x04none\x42\x00"
 
 
+class _Exchange:
+    """One request as far as it is known: for the answer when it goes wrong, and for the audit log."""
+
+    __slots__ = ("acting_as", "asked", "reason", "request", "target", "user")
+
+    def __init__(self) -> None:
+        self.request: Request | None = None
+        self.target: Target | None = None
+        self.user = ANONYMOUS
+        self.acting_as: User | None = None
+        self.asked: Question | None = None
+        self.reason = ""  # why it was allowed
+
+
 class App:
     """The API over one store."""
 
-    def __init__(self, api: Api, authenticator: Authenticator, backup: Backup | None = None) -> None:
+    def __init__(
+        self, api: Api, authenticator: Authenticator, backup: Backup | None = None, *, audit: AuditLog | None = None
+    ) -> None:
         self._api = api
         self._backup = backup
+        self._audit = audit
         self._authenticator = authenticator
         self._discovery = Discovery(api.catalog)
         self._documents: Documents | None = None
-        self._in_flight = InFlight()
+        self.limits = Limits()
         self.streams = Streams()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
         assert scope["type"] == "http", f"asked for {scope['type']}"
-        request: Request | None = None
-        target: Target | None = None
+        received_s = self._api.clock.now_s()
+        exchange = _Exchange()
         try:
-            user = self._enter(scope)
-            request = Request(scope, receive, user)
-            if request.path.startswith(("/api/", "/apis/")) and self._is_about_objects(request.path):
-                target = target_or_refuse(request.path, self._api.catalog)
-                answer = await self._handle(request, target)
-            elif request.path == BACKUP_PATH and request.method == "POST":
-                answer = await self._make_backup(request)
-            else:
-                answer = self._about_server(request)
+            answer = await self._answer(exchange, scope, receive)
         except Exception as error:
-            answer = _refusal(error, request, target)
-        warnings = request.warnings if request is not None else []
+            answer = _refusal(error, exchange.request, exchange.target)
+        request = exchange.request
         if isinstance(answer, Stream):
             assert request is not None, "only a request that was read has a stream as its answer"
             await self.streams.send(answer, request, send)
         else:
-            await _send_answer(answer, send, warnings)
+            await _send_answer(answer, send, request.warnings if request is not None else [])
+        if self._audit is not None and exchange.asked is not None:
+            code = 200 if isinstance(answer, Stream) else answer.status
+            self._note(exchange, scope, code, received_s)
+
+    async def _answer(self, exchange: _Exchange, scope: Message, receive: Receive) -> Answer | Stream:
+        user = exchange.user = self._enter(scope)
+        request = exchange.request = Request(scope, receive, user)
+        if user is ANONYMOUS:
+            return self._about_server(request)
+        if request.path.startswith(("/api/", "/apis/")) and self._is_about_objects(request.path):
+            exchange.target = find_target(request.path, self._api.catalog)
+        exchange.asked = question_of(request, exchange.target)
+        flow = await self.limits.enter(user, request.header(b"user-agent"))
+        try:
+            acting_as = acting_as_whom(self._api.access, user, scope["headers"])
+            if acting_as is not user:
+                request.user = exchange.acting_as = acting_as
+            exchange.reason = self._api.access.check(request.user, exchange.asked)
+            return await self._allowed(request, exchange)
+        finally:
+            self.limits.leave(flow)
+
+    async def _allowed(self, request: Request, exchange: _Exchange) -> Answer | Stream:
+        """The answer to somebody who may ask this."""
+        if exchange.target is not None:
+            return await self._handle(request, exchange.target)
+        if exchange.asked is not None and exchange.asked.resource:
+            raise no_such_route()
+        if request.path == BACKUP_PATH and request.method == "POST":
+            return await self._make_backup(request)
+        return self._about_server(request)
 
     def _enter(self, scope: Message) -> User:
         path = scope["path"]
         if len(path) > _LONGEST_PATH:
             raise Problem(414, "RequestURITooLong", f"the path is longer than {_LONGEST_PATH} characters")
+        certified: Certified | None = scope.get(CERTIFIED)
+        if certified is not None and certified.ends_s > self._api.clock.now_s():
+            return certified.user
         user = self._authenticator.user(scope["headers"])
         if user is not None:
             return user
         if path in _HEALTH:
             return ANONYMOUS
         raise Problem(401, "Unauthorized", "Unauthorized")
+
+    def _note(self, exchange: _Exchange, scope: Message, code: int, received_s: float) -> None:
+        """Have a request written down."""
+        request, asked = exchange.request, exchange.asked
+        assert self._audit is not None and request is not None and asked is not None, "it was read"
+        if asked.resource and not asked.name:
+            asked = asked._replace(name=request.object_name)
+        query = scope["query_string"]
+        uri = f"{request.path}?{query.decode('latin-1')}" if query else request.path
+        client = scope.get("client") or ("",)
+        self._audit.add(
+            Entry(
+                user=exchange.user,
+                acting_as=exchange.acting_as,
+                asked=asked,
+                uri=uri,
+                agent=request.header(b"user-agent"),
+                address=client[0],
+                code=code,
+                received_s=received_s,
+                answered_s=self._api.clock.now_s(),
+                reason=exchange.reason,
+            )
+        )
 
     @staticmethod
     def _is_about_objects(path: str) -> bool:
@@ -100,22 +172,25 @@ class App:
         if verb == "list" and request.flag("watch"):
             self.streams.check_room(request.user.name)
             return watch_objects(self._api, request, target)
-        with self._in_flight.one(is_write=verb not in ("get", "list")):
-            if target.subresource:
-                return await subresources.HANDLERS[target.subresource](self._api, request, target)
-            if target.served.rules is None:
-                if target.served.kind.kind == "Binding":
-                    return await subresources.bind(self._api, request, target)
-                return await reviews.review(self._api, request, target, self._authenticator)
-            if verb == "get":
-                return get_object(self._api, request, target)
-            return await _VERBS[verb](self._api, request, target)
+        if target.subresource:
+            return await subresources.HANDLERS[target.subresource](self._api, request, target)
+        if target.served.rules is None:
+            if target.served.kind.kind == "Binding":
+                return await subresources.bind(self._api, request, target)
+            return await reviews.review(self._api, request, target, self._authenticator)
+        if verb == "get":
+            return get_object(self._api, request, target)
+        return await _VERBS[verb](self._api, request, target)
 
     def _about_server(self, request: Request) -> Answer:
         if request.method not in ("GET", "HEAD"):
             raise Problem(405, "MethodNotAllowed", "only GET is allowed here", details={})
         if request.path in _HEALTH or request.path.startswith(tuple(f"{one}/" for one in _HEALTH)):
             return text_answer("ok")
+        if request.path == "/.well-known/openid-configuration":
+            return json_answer(self._api.accounts.configuration(f"https://{request.header(b'host')}"))
+        if request.path == "/openid/v1/jwks":
+            return Answer(200, encode(self._api.accounts.key.public_keys()), b"application/jwk-set+json")
         if request.path == "/openapi/v2":
             return Answer(200, _NO_OLDER_SCHEMAS, _OLDER_SCHEMAS)
         if request.path.startswith("/openapi/v3"):

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -14,6 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from muster.apiserver.private_files import private_folder, write_private
+from muster.apiserver.requests import User
+from muster.apiserver.rights.service_accounts import AUTHENTICATED
 
 _AUTHORITY_DAYS = 3650
 _SERVER_DAYS = 365
@@ -27,6 +30,16 @@ NAMES = (
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 )
+
+
+CERTIFIED = "muster.certified"  # where a request's scope has the user of its connection's certificate
+
+
+class Certified(NamedTuple):
+    """Whom a client's certificate is for, and until when."""
+
+    user: User
+    ends_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +63,39 @@ class TlsFiles:
     @property
     def key(self) -> Path:
         return self.folder / "server.key"
+
+    @property
+    def signing_key(self) -> Path:
+        """Of the tokens for service accounts."""
+        return self.folder / "sa.key"
+
+
+def certified(certificate: bytes) -> Certified | None:
+    """Whom a certificate stands for that the TLS layer has found good: its common name, in its organizations."""
+    read = x509.load_der_x509_certificate(certificate)
+    names = [str(one.value) for one in read.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    if not names or not names[0]:
+        return None
+    groups = tuple(str(one.value) for one in read.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME))
+    user = User(names[0], groups if AUTHENTICATED in groups else (*groups, AUTHENTICATED))
+    return Certified(user, read.not_valid_after_utc.timestamp())
+
+
+def client_certificate(files: TlsFiles, user: User, *, days: int, now_s: float) -> tuple[bytes, bytes]:
+    """A certificate for a user, signed by the folder's authority, and its key; both are texts for a kubeconfig."""
+    authority, authority_key = _authority_in(files)
+    key = ec.generate_private_key(ec.SECP256R1())
+    groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in user.groups]
+    subject = x509.Name([*groups, x509.NameAttribute(NameOID.COMMON_NAME, user.name)])
+    certificate = (
+        _started(subject, authority.subject, key.public_key(), datetime.fromtimestamp(now_s, UTC), days=days)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(is_authority=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
+        .sign(authority_key, hashes.SHA256())
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM), _pem(key)
 
 
 def prepare(folder: Path, hosts: Iterable[str], now_s: float) -> TlsFiles:
@@ -102,9 +148,7 @@ def _make_authority(files: TlsFiles, now: datetime) -> None:
 
 
 def _make_server(files: TlsFiles, names: list[x509.GeneralName], now: datetime) -> None:
-    authority = x509.load_pem_x509_certificate(files.authority.read_bytes())
-    authority_key = serialization.load_pem_private_key(files.authority_key.read_bytes(), None)
-    assert isinstance(authority_key, ec.EllipticCurvePrivateKey), "the authority's key is one of Muster's own"
+    authority, authority_key = _authority_in(files)
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = (
         _started(_named("muster"), authority.subject, key.public_key(), now, days=_SERVER_DAYS)
@@ -116,6 +160,13 @@ def _make_server(files: TlsFiles, names: list[x509.GeneralName], now: datetime) 
         .sign(authority_key, hashes.SHA256())
     )
     _write(files.certificate, files.key, certificate, key)
+
+
+def _authority_in(files: TlsFiles) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    authority = x509.load_pem_x509_certificate(files.authority.read_bytes())
+    key = serialization.load_pem_private_key(files.authority_key.read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey), "the authority's key is one of Muster's own"
+    return authority, key
 
 
 def _named(name: str) -> x509.Name:
@@ -152,7 +203,10 @@ def _usage(*, is_authority: bool) -> x509.KeyUsage:
 
 
 def _write(path: Path, key_path: Path, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
+    write_private(key_path, _pem(key))
+    write_private(path, certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     pem = serialization.Encoding.PEM
-    text = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    write_private(key_path, text)
-    write_private(path, certificate.public_bytes(pem))
+    return key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

@@ -12,6 +12,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from muster.apiserver.certificates import CERTIFIED, Certified, certified
+
 MOST_HEAD_BYTES = 1024 * 1024  # as much as Go's server takes
 REQUEST_S = 75.0  # for a request to come whole: longer than a handler waits for a body, so that it can say so
 STALLED_S = 30.0  # for a client to read what was written
@@ -38,12 +40,17 @@ class Connection(HttpToolsProtocol):
     reading_since_s: float | None = None  # to read
     _head_bytes = 0
     _is_in_head = True
+    _certified: Certified | None = None  # whom its client's certificate is for
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.request_since_s = self.loop.time()
         if len(self.connections) > self.most:
             transport.abort()
+            return
+        tls = transport.get_extra_info("ssl_object")
+        certificate = tls.getpeercert(binary_form=True) if tls is not None else None
+        self._certified = certified(certificate) if certificate else None
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -60,6 +67,8 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._is_in_head = True
         super().on_message_begin()
+        if self._certified is not None:
+            self.scope[CERTIFIED] = self._certified  # type: ignore[literal-required]
 
     def on_headers_complete(self) -> None:
         self._is_in_head, self._head_bytes = False, 0

@@ -42,6 +42,7 @@ class User(NamedTuple):
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()  # what else is known, such as the pod that a token is for
 
 
 class Target(NamedTuple):

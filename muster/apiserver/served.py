@@ -10,7 +10,7 @@ from muster.apiserver.facts import KINDS, Kind, Subresource
 from muster.store.kinds import KindRules
 
 # What the server knows how to answer. Kubernetes has more, most of which need a kubelet.
-_SUBRESOURCES = frozenset({"status", "scale", "binding", "eviction", "finalize"})
+_SUBRESOURCES = frozenset({"status", "scale", "binding", "eviction", "finalize", "token"})
 _EVENTS = ("events.k8s.io", "v1", "Event")  # a view of the core kind
 _SENT_ONLY = frozenset(
     {

@@ -60,6 +60,9 @@ def tls_of(files: TlsFiles) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     context.load_cert_chain(files.certificate, files.key)
+    # A client need not show a certificate, but one that is shown has to be good.
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.load_verify_locations(files.authority)
     return context
 
 

@@ -12,6 +12,7 @@ from muster.apiserver.bodies import read_given
 from muster.apiserver.eviction import evict
 from muster.apiserver.patches import apply_patch
 from muster.apiserver.requests import Request, Target, read_object
+from muster.apiserver.rights.token_requests import request_token
 from muster.apiserver.statuses import bad_request, conflict, invalid
 from muster.apiserver.writes import changed, patch, settle_name, update
 from muster.model.errors import InvalidObject
@@ -217,4 +218,5 @@ HANDLERS: dict[str, Handler] = {
     "binding": bind,
     "eviction": evict,
     "finalize": finalize,
+    "token": request_token,
 }

@@ -6,6 +6,7 @@ Bodies are read and checked before the write begins; what depends on the present
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from contextlib import suppress
 from functools import partial
 
@@ -20,6 +21,9 @@ from muster.apiserver.lists import Wanted, find, selection_of
 from muster.apiserver.namespaces import delete_namespace
 from muster.apiserver.patches import STRATEGIC_PATCH, apply_patch, refuse_unknown_form
 from muster.apiserver.requests import Request, Target
+from muster.apiserver.rights.access import question_of
+from muster.apiserver.rights.escalation import check_grant
+from muster.apiserver.rights.rbac import RESOURCES
 from muster.apiserver.served import Served
 from muster.apiserver.statuses import MODIFIED, Problem, bad_request, conflict, invalid, invalid_options
 from muster.model.errors import InvalidObject, quoted
@@ -74,14 +78,36 @@ async def create(api: Api, request: Request, target: Target) -> Answer:
     by = request.writer("CreateOptions", target)
     given = await read_given(request, target.served)
     settle_namespace(given, target)
-    written = await api.store.write(_made(api, target, given, by))
+    written = await api.store.write(_made(api, request, target, given, by))
     record = as_tried(written.record, "") if by.is_dry_run else written.record
     return one_answer(api.clock, request, target.served, record, 201)
 
 
-def _made(api: Api, target: Target, given: Object, by: By) -> Change[Written]:
+def _made(api: Api, request: Request, target: Target, given: Object, by: By) -> Change[Written]:
     resource = target.served.resource
+    check_grant(api.access, request.user, target, given, None)
     return api.objects.create(resource, given, by, complete=lambda new, _: api.admission.complete_new(resource, new))
+
+
+def _check_may_create(api: Api, request: Request, target: Target) -> None:
+    """Whoever makes an object by another verb needs the right to create it as well."""
+    api.access.check(request.user, question_of(request, target)._replace(verb="create"))
+
+
+def _granting(
+    api: Api, request: Request, target: Target, how: Callable[[Object], Object]
+) -> Callable[[Object], Object]:
+    """The same change, refused where it would give rights that the writer does not have."""
+    if target.served.resource not in RESOURCES:
+        return how
+
+    def checked(before: Object) -> Object:
+        had = deepcopy(before)  # a patch may use up what it is given
+        after = how(before)
+        check_grant(api.access, request.user, target, after, had)
+        return after
+
+    return checked
 
 
 async def update(api: Api, request: Request, target: Target, part: Part = Part.MAIN) -> Answer:
@@ -108,9 +134,10 @@ async def update(api: Api, request: Request, target: Target, part: Part = Part.M
             if part is not Part.MAIN:
                 raise NotFound(target.key)
             given["metadata"].pop("resourceVersion", None)
-            made = _made(api, target, given, by)(write)
+            _check_may_create(api, request, target)
+            made = _made(api, request, target, given, by)(write)
             return (Written(as_tried(made.record, revision or "")) if by.is_dry_run else made), 201
-        return changed(api, target.key, how, part=part, by=by)(write), 200
+        return changed(api, target.key, _granting(api, request, target, how), part=part, by=by)(write), 200
 
     written, status = await api.store.write(change)
     return one_answer(api.clock, request, served, written.record, status)
@@ -151,7 +178,8 @@ async def patch(api: Api, request: Request, target: Target, part: Part = Part.MA
             raise InvalidObject("metadata.uid", f"Invalid value: {quoted(given)}: field is immutable")
         return checked_after_patch(request, after, served)
 
-    written = await api.store.write(changed(api, target.key, how, part=part, by=by))
+    granted = _granting(api, request, target, how)
+    written = await api.store.write(changed(api, target.key, granted, part=part, by=by))
     return one_answer(api.clock, request, target.served, written.record)
 
 
@@ -171,9 +199,11 @@ async def apply(api: Api, request: Request, target: Target, part: Part = Part.MA
 
     def change(write: Transaction) -> tuple[Written, int]:
         if write.get(target.key) is None and part is Part.MAIN:
-            written = _made(api, target, settled(None, write.now_s), by)(write)
+            _check_may_create(api, request, target)
+            written = _made(api, request, target, settled(None, write.now_s), by)(write)
             return Written(as_tried(written.record, "")) if by.is_dry_run else written, 201
-        return changed(api, target.key, lambda live: settled(live, write.now_s), part=part, by=by)(write), 200
+        granted = _granting(api, request, target, lambda live: settled(live, write.now_s))
+        return changed(api, target.key, granted, part=part, by=by)(write), 200
 
     written, status = await api.store.write(change)
     return one_answer(api.clock, request, served, written.record, status)

@@ -17,14 +17,20 @@ from muster.apiserver.api import Api
 from muster.apiserver.apply.ownership import Ownership
 from muster.apiserver.asgi import App
 from muster.apiserver.authentication import Tokens
-from muster.apiserver.certificates import prepare
+from muster.apiserver.certificates import TlsFiles, prepare
 from muster.apiserver.kubeconfig import write_kubeconfig
 from muster.apiserver.private_files import token_in
+from muster.apiserver.rights.audit import AuditLog
+from muster.apiserver.rights.first_roles import first_roles
+from muster.apiserver.rights.tokens import signing_key_in
 from muster.apiserver.server import listen, serve, tls_of
 from muster.app.collector import settle_collector
 from muster.app.first_objects import first_objects
 from muster.app.kinds import catalog
 from muster.app.state_folder import kubeconfig_in, prepare_folder, tls_folder_in, token_file_in
+from muster.controllers.accounts import Accounts
+from muster.controllers.aggregation import Aggregation
+from muster.controllers.following import Following
 from muster.controllers.tidying import Tidying
 from muster.store.aio import AsyncStore
 from muster.store.backup import backup
@@ -44,6 +50,7 @@ class UpOptions:
     host: str = "127.0.0.1"
     port: int = 0  # 0: any that is free
     is_fresh: bool = False
+    has_audit: bool = True  # whether each request is written down
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +88,35 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
         front = AsyncStore(store, pace_s=_PACE_S)
         for change in first_objects(objects, store):
             await front.write(change)
-        admission = Admission(store)
-        api = Api(store=front, objects=objects, catalog=served, clock=clock, admission=admission, ownership=ownership)
-        app = App(api, Tokens(token), partial(backup, store))
-        tidying = asyncio.create_task(Tidying(front, objects, clock).run())
+        await front.write(first_roles(objects))
+        api = Api(
+            store=front,
+            objects=objects,
+            catalog=served,
+            clock=clock,
+            admission=Admission(store),
+            ownership=ownership,
+            key=signing_key_in(files.signing_key),
+        )
+        audit = AuditLog(folder) if options.has_audit else None
+        app = App(api, Tokens(token, api.accounts), partial(backup, store), audit=audit)
+        loops = [asyncio.create_task(loop.run()) for loop in _loops(api, files)]
         try:
             gc.freeze()  # what is there now stays; there is no use in looking at it again and again
             await serve(app, listening, tls_of(files), lambda: on_ready(Ready(url, kubeconfig_in(folder))))
         finally:
-            tidying.cancel()
-            await asyncio.gather(tidying, return_exceptions=True)
+            for one in loops:
+                one.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+            if audit is not None:
+                audit.close()
     finally:
         listening.close()
+
+
+def _loops(api: Api, files: TlsFiles) -> tuple[Tidying, Following]:
+    """What goes on beside the server."""
+    authority = files.authority.read_text()
+    accounts = Accounts(api.objects, authority=authority, token_for=api.accounts.lasting_token)
+    parts = (accounts, Aggregation(api.objects))
+    return Tidying(api.store, api.objects, api.clock), Following(api.store, api.clock, parts)

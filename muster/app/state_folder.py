@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from muster.apiserver.private_files import private_folder
+from muster.apiserver.rights.audit import FILE_NAME as AUDIT_LOG
 from muster.store.sqlite_owner import FILE_NAME, Owner
 
 _LOCK_NAME = "store.lock"  # which every store has beside its file
@@ -78,6 +79,8 @@ def _empty(folder: Path) -> None:
             (folder / name).unlink(missing_ok=True)
         kubeconfig_in(folder).unlink(missing_ok=True)
         token_file_in(folder).unlink(missing_ok=True)
+        for path in folder.glob(f"{AUDIT_LOG}*"):
+            path.unlink()
         shutil.rmtree(tls_folder_in(folder), ignore_errors=True)
     finally:
         owner.release()

@@ -10,6 +10,7 @@ from muster.cli.inputs import FilesCommand
 from muster.cli.lint import lint
 from muster.cli.plan import plan
 from muster.cli.up import up
+from muster.cli.user import user
 
 app = typer.Typer(
     help="Queues, quota, gangs and shares of cards for AI and batch clusters.",
@@ -22,6 +23,7 @@ app.command(cls=FilesCommand)(lint)
 app.command()(up)
 app.command()(backup)
 app.command()(restore)
+app.command()(user)
 
 
 @app.command()

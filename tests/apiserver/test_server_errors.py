@@ -260,7 +260,8 @@ def test_a_fault_of_our_own_does_not_show_its_inside(monkeypatch, caplog):
 
 def test_beyond_the_limit_clients_are_told_to_come_back(monkeypatch):
     async def story(world: World) -> None:
-        monkeypatch.setattr("muster.apiserver.limits.MOST_WRITES", 3)
+        for name, value in {"MOST_OF_FLOW": 3, "MOST_WAITING": 0, "PAUSE_S": 0}.items():
+            monkeypatch.setattr(f"muster.apiserver.limits.{name}", value)
         held = []
 
         async def receive() -> dict[str, object]:
@@ -276,7 +277,7 @@ def test_beyond_the_limit_clients_are_told_to_come_back(monkeypatch):
         refused = await world.request("POST", CONFIGS, config("a"))
         assert (refused.status, refused.json["reason"]) == (429, "TooManyRequests")
         assert refused.headers["retry-after"] == "1"
-        assert (await world.get(CONFIGS)).status == 200
+        assert (await world.get(CONFIGS, user_agent="another")).status == 200
         for one in slow:
             one.cancel()
         await asyncio.gather(*slow, return_exceptions=True)
