@@ -75,7 +75,7 @@ def _question(spec: Fields) -> Question:
         raise _invalid("spec.nonResourceAttributes", why)
     if has_path:
         given = spec.child("nonResourceAttributes")
-        return Question(given.text("verb"), path=given.text("path") or "/")
+        return Question(given.text("verb"), path=given.text("path"))
     if not has_resource:
         why = "null: exactly one of nonResourceAttributes or resourceAttributes must be specified"
         raise _invalid("spec.resourceAttributes", why)

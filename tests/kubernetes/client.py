@@ -44,6 +44,7 @@ class Client:
     token: str = ""
     ca_file: Path | None = None
     timeout_s: float = 30.0
+    headers: tuple[tuple[str, str], ...] = ()  # that every request has, such as whom to act as
 
     def request(
         self, method: str, path: str, body: object = None, *, content_type: str = "application/json", accept: str = ""
@@ -74,7 +75,7 @@ class Client:
                 place.hostname, place.port, timeout=self.timeout_s, context=_trusting(self.ca_file)
             )
         given = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        given |= {name: value for name, value in headers.items() if value}
+        given |= {name: value for name, value in (*self.headers, *headers.items()) if value}
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         try:
             connection.request(method, path, body=data, headers=given)

@@ -151,7 +151,7 @@ def _unserved(request: Request) -> Question | None:
 def refusal(user: User, asked: Question, reason: str = "") -> Problem:
     """The answer to somebody who may not, in Kubernetes' words."""
     message = "".join(_sentence(user, asked)) + (f": {reason}" if reason else "")
-    if asked.path:
+    if asked.path is not None:
         return Problem(403, "Forbidden", f"forbidden: {message}", details={})
     resource = f"{asked.resource}.{asked.group}" if asked.group else asked.resource
     named = f"{resource} {quoted(asked.name)}" if asked.name else resource
@@ -162,7 +162,7 @@ def refusal(user: User, asked: Question, reason: str = "") -> Problem:
 
 def _sentence(user: User, asked: Question) -> Iterator[str]:
     yield f"User {quoted(user.name)} cannot {asked.verb} "
-    if asked.path:
+    if asked.path is not None:
         yield f"path {quoted(asked.path)}"
         return
     yield f"resource {quoted(asked.full_resource)} in API group {quoted(asked.group)} "

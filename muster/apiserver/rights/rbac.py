@@ -31,7 +31,7 @@ class Question(NamedTuple):
     subresource: str = ""
     namespace: str = ""
     name: str = ""
-    path: str = ""  # instead of all of these
+    path: str | None = None  # instead of all of these
 
     @property
     def full_resource(self) -> str:
@@ -84,7 +84,7 @@ class Rule:
         """Whether the rule alone is enough."""
         if asked.verb not in self._verbs and ALL not in self._verbs:
             return False
-        if asked.path:
+        if asked.path is not None:
             return any(_covers_path(one, asked.path) for one in self.paths)
         return (
             (asked.group in self._groups or ALL in self._groups)
@@ -210,7 +210,7 @@ class RoleBook:
     def verdict(self, user: User, asked: Question) -> Verdict:
         """Whether a user may do something."""
         missing: list[Key] = []
-        for binding, shown in self._bound(user, "" if asked.path else asked.namespace):
+        for binding, shown in self._bound(user, asked.namespace if asked.path is None else ""):
             rules = self._roles.get(binding.role)
             if rules is None:
                 missing.append(binding.role)
