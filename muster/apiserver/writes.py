@@ -6,8 +6,8 @@ Bodies are read and checked before the write begins; what depends on the present
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from contextlib import suppress
+from copy import deepcopy
 from functools import partial
 
 import msgspec

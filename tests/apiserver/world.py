@@ -92,7 +92,7 @@ class World:
         )
         self.front = AsyncStore(self.store, pace_s=0)
         admission = Admission(self.store, Random(0))
-        api = Api(
+        self.api = Api(
             store=self.front,
             objects=self.objects,
             catalog=self.catalog,
@@ -100,7 +100,7 @@ class World:
             admission=admission,
             ownership=ownership,
         )
-        self.app = App(api, authenticator or Everybody())
+        self.app = App(self.api, authenticator or Everybody())
         for name in ("default", "other"):
             self.store.write(self.objects.create("namespaces", namespace(name)))
 
