@@ -6,8 +6,10 @@ import ssl
 import stat
 
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
-from muster.apiserver.certificates import prepare
+from muster.apiserver.certificates import certified, client_certificate, prepare
+from muster.apiserver.requests import User
 from muster.apiserver.server import tls_of
 
 NOW_S = 1_700_000_000.0
@@ -47,3 +49,13 @@ def test_another_address_needs_another_certificate(tmp_path):
 def test_nothing_older_than_tls_1_2(tmp_path):
     context = tls_of(prepare(tmp_path, [], NOW_S))
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+
+
+def test_a_client_s_certificate_says_who_it_is(tmp_path):
+    files = prepare(tmp_path, [], NOW_S)
+    text, _ = client_certificate(files, User("ann", ("devs", "ops")), days=7, now_s=NOW_S)
+    read = x509.load_pem_x509_certificate(text)
+    found = certified(read.public_bytes(Encoding.DER))
+    assert found is not None
+    assert found.user == User("ann", ("devs", "ops", "system:authenticated"))
+    assert found.ends_s == NOW_S + 7 * DAY_S
