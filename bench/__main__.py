@@ -201,6 +201,12 @@ def _server_idle_percent() -> float:
     return idle().cpu_percent
 
 
+def _overload_s() -> float:
+    from bench.overload import overload
+
+    return overload().system_p99_s
+
+
 FIGURES = (
     Figure("admissions", _admissions_per_cpu_second, "per CPU-second, 50,000 in 1,000 queues", 5_000, is_least=True),
     Figure("waiting-ratio", _waiting_ratio, "cost of an admission at 100,000 waiting to that at 1,000", 1.3),
@@ -229,6 +235,7 @@ FIGURES = (
     Figure("server-memory", _server_memory_mb, "MB, a server with 50,000 pods of 3 KB", 1_024),
     Figure("server-ready", _server_ready_s, "s wall, muster up from start to the ready line", 1.5),
     Figure("server-idle-memory", _server_idle_mb, "MB, a server that nobody asks", 100),
+    Figure("overload", _overload_s, "s, p99 of a system component's write beside 2,000 clients of one user", 1.0),
     Figure("server-idle", _server_idle_percent, "per cent of a core, the same", 1.0),
     Figure(
         "kubernetes-creates",

@@ -7,6 +7,7 @@ so many wait, and further requests are told, after a pause, to come back. The cl
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter, deque
 
 from muster.apiserver.requests import User
@@ -19,7 +20,7 @@ MOST_OF_SYSTEM = 200
 MOST_WAITING = 200  # of one flow
 TURN = 16  # requests begun before the loop looks at its sockets again
 WAIT_S = 15.0
-PAUSE_S = 1.0  # before a client is told that there is no room: it asks again no sooner
+PAUSE_S = 1.0  # or up to twice as long, before a client is told that there is no room: it asks again no sooner
 _MOST_PROGRAMS = 8  # of one user that have a flow of their own
 _SHOWN = 64  # characters of a program's name that tell it apart
 _SYSTEM_USERS = frozenset({"system:kube-controller-manager", "system:kube-scheduler"})
@@ -106,7 +107,7 @@ class Limits:
 
     async def _wait(self, flow: Flow) -> None:
         if len(flow.waiting) >= MOST_WAITING:
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(PAUSE_S * (1 + random.random()))  # spread, so that not all come back at once
             raise _no_room()
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
