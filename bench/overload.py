@@ -37,6 +37,7 @@ class Overload:
     refused: int  # of those, with 429
     system_p99_s: float  # a write of a service account of kube-system
     tenant_p99_s: float  # a write of another user with one connection
+    cpu_share: float  # of a core that the server got: below 1 the machine was busy with something else
 
 
 def overload(clients: int = CLIENTS, seconds: float = SECONDS) -> Overload:
@@ -48,12 +49,14 @@ def overload(clients: int = CLIENTS, seconds: float = SECONDS) -> Overload:
         assert load.stdout is not None, "it is piped"
         try:
             assert load.stdout.readline().strip() == _READY, "the load did not start"
+            cpu_s = server.cpu_s()
             timed = runner.run(_timed(server, tokens, seconds))
             counts = json.loads(load.stdout.readline())
+            share = (server.cpu_s() - cpu_s) / seconds
         finally:
             load.kill()
             load.wait()
-    return Overload(counts["answered"], counts["refused"], timed["kube-system"], timed["other"])
+    return Overload(counts["answered"], counts["refused"], timed["kube-system"], timed["other"], share)
 
 
 async def _prepared(server: Running) -> dict[str, str]:
@@ -164,6 +167,7 @@ def main(arguments: list[str]) -> None:
     print(f"{CLIENTS} clients of one user: {found.answered} answers in {SECONDS:.0f} s, {found.refused} of them 429")
     system_ms, tenant_ms = found.system_p99_s * 1e3, found.tenant_p99_s * 1e3
     print(f"p99 of a write by kube-system: {system_ms:.0f} ms; by another user: {tenant_ms:.0f} ms")
+    print(f"the server had {found.cpu_share:.2f} of a core")
 
 
 if __name__ == "__main__":

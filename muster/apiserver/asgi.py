@@ -99,11 +99,12 @@ class App:
         request = exchange.request = Request(scope, receive, user)
         if user is ANONYMOUS:
             return self._about_server(request)
-        if request.path.startswith(("/api/", "/apis/")) and self._is_about_objects(request.path):
-            exchange.target = find_target(request.path, self._api.catalog)
-        exchange.asked = question_of(request, exchange.target)
+        # Before anything else is done for it: there may be thousands. Who is told to come back has no line in the log.
         flow = await self.limits.enter(user, request.header(b"user-agent"))
         try:
+            if request.path.startswith(("/api/", "/apis/")) and self._is_about_objects(request.path):
+                exchange.target = find_target(request.path, self._api.catalog)
+            exchange.asked = question_of(request, exchange.target)
             acting_as = acting_as_whom(self._api.access, user, scope["headers"])
             if acting_as is not user:
                 request.user = exchange.acting_as = acting_as

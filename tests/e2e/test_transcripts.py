@@ -21,6 +21,7 @@ TRANSCRIPTS = sorted(path.stem for path in FOLDER.glob("*.txt"))
 # What a transcript needs of a real Kubernetes beside its API server.
 NEEDS = {
     "delete": "kubernetes_with_controllers",  # one of them deletes what an object owned
+    "rights": "kubernetes_with_controllers",  # one of them gathers the rules of roles
     "queues": "kubernetes_with_kueue",
 }
 
