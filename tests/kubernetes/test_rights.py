@@ -20,6 +20,7 @@ from tests.kubernetes.client import Answer, Client
 from tests.kubernetes.plane import POLL_S, Plane
 from tests.kubernetes.rights import GROUP, START, binding, role, user
 from tests.support import proof_count
+from tools import kubernetes_roles
 
 Json = dict[str, Any]
 QUESTIONS = 10_000
@@ -309,3 +310,7 @@ def test_the_same_people_are_told_the_same(client):
         if real != mine:
             unlike.append(f"{who} {method} {path} {body}:\n  {mine}\n  really {real}")
     assert not unlike, "\n".join(unlike)
+
+
+def test_the_first_roles_are_the_real_ones(client):
+    assert kubernetes_roles.table(client) == kubernetes_roles.FILE.read_text()
