@@ -30,7 +30,7 @@ from muster.app.kinds import catalog
 from muster.app.state_folder import kubeconfig_in, prepare_folder, tls_folder_in, token_file_in
 from muster.controllers.accounts import Accounts
 from muster.controllers.aggregation import Aggregation
-from muster.controllers.following import Following
+from muster.controllers.following import Following, Part
 from muster.controllers.tidying import Tidying
 from muster.store.aio import AsyncStore
 from muster.store.backup import backup
@@ -51,6 +51,7 @@ class UpOptions:
     port: int = 0  # 0: any that is free
     is_fresh: bool = False
     has_audit: bool = True  # whether each request is written down
+    has_accounts: bool = True  # whether each namespace gets its service account and the authority's certificate
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
         )
         audit = AuditLog(folder) if options.has_audit else None
         app = App(api, Tokens(token, api.accounts), partial(backup, store), audit=audit)
-        loops = [asyncio.create_task(loop.run()) for loop in _loops(api, files)]
+        loops = [asyncio.create_task(loop.run()) for loop in _loops(api, files, options)]
         try:
             gc.freeze()  # what is there now stays; there is no use in looking at it again and again
             await serve(app, listening, tls_of(files), lambda: on_ready(Ready(url, kubeconfig_in(folder))))
@@ -114,9 +115,10 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
         listening.close()
 
 
-def _loops(api: Api, files: TlsFiles) -> tuple[Tidying, Following]:
+def _loops(api: Api, files: TlsFiles, options: UpOptions) -> tuple[Tidying, Following]:
     """What goes on beside the server."""
-    authority = files.authority.read_text()
-    accounts = Accounts(api.objects, authority=authority, token_for=api.accounts.lasting_token)
-    parts = (accounts, Aggregation(api.objects))
+    parts: list[Part] = [Aggregation(api.objects)]
+    if options.has_accounts:
+        authority = files.authority.read_text()
+        parts.append(Accounts(api.objects, authority=authority, token_for=api.accounts.lasting_token))
     return Tidying(api.store, api.objects, api.clock), Following(api.store, api.clock, parts)

@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.kubernetes.client import Client
 
 STOP_S = 20.0
+BARE = "tests.kubernetes.bare"  # a server that makes nothing by itself, to be compared with a real one
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +59,11 @@ def command(*arguments: str) -> list[str]:
 
 
 @contextmanager
-def started(folder: Path, *arguments: str) -> Iterator[Muster]:
+def started(folder: Path, *arguments: str, module: str = "muster.cli.main") -> Iterator[Muster]:
     """A server that keeps its state in the folder; killed at the end if it still runs."""
     start_s = time.monotonic()
     process = subprocess.Popen(
-        command("up", "--data", str(folder), "--port", "0", *arguments),
+        [sys.executable, "-m", module, "up", "--data", str(folder), "--port", "0", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.process import Muster, started
+from tests.e2e.process import BARE, Muster, started
 from tests.kubernetes.client import Answer
 
 REVISIONS = "/apis/apps/v1/namespaces/default/controllerrevisions?dryRun=All"  # they hold data of any form
@@ -54,7 +54,7 @@ DIFFERENT = {
 @pytest.fixture(scope="module")
 def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
     """Muster as a process of its own."""
-    with started(tmp_path_factory.mktemp("up") / "state") as running:
+    with started(tmp_path_factory.mktemp("up") / "state", module=BARE) as running:
         yield running
 
 

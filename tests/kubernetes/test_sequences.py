@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tests.e2e.process import Muster, started
+from tests.e2e.process import BARE, Muster, started
 from tests.kubernetes.sequences import story
 from tests.kubernetes.sides import Side, explained, unlike
 from tests.support import assert_sound, proof_count
@@ -19,7 +19,7 @@ LENGTH = 100
 @pytest.fixture(scope="module")
 def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
     """Muster as a process of its own."""
-    with started(tmp_path_factory.mktemp("up") / "state") as running:
+    with started(tmp_path_factory.mktemp("up") / "state", module=BARE) as running:
         yield running
 
 

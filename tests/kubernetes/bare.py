@@ -1,0 +1,12 @@
+"""`muster up` without the controller that gives namespaces what they have: as a real API server alone. Run by tests."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from muster.app import run
+from muster.cli.main import app
+
+if __name__ == "__main__":
+    run.UpOptions = partial(run.UpOptions, has_accounts=False)
+    app()
