@@ -20,7 +20,7 @@ SYSTEM = User("system:serviceaccount:kube-system:scheduler", ("system:serviceacc
 def small(monkeypatch):
     """Limits that a test can reach."""
     small = {"MOST_OF_FLOW": 4, "MOST_AT_ONCE": 6, "MOST_OF_SYSTEM": 8, "MOST_WAITING": 5, "PAUSE_S": 0.0}
-    for name, value in {**small, "GUARANTEED": 1, "TURN": 3, "MOST_WATCHES": 2}.items():
+    for name, value in {**small, "GUARANTEED": 1, "TURN": 3}.items():
         monkeypatch.setattr(limits, name, value)
 
 
@@ -150,14 +150,3 @@ def test_waiting_has_an_end(monkeypatch):
         assert len(ann.begun) == 4
 
     run(story)
-
-
-def test_watches_are_counted_by_user():
-    limited = Limits()
-    limited.open_watch(ANN)
-    limited.open_watch(ANN)
-    with pytest.raises(Problem, match="too many watches"):
-        limited.open_watch(ANN)
-    limited.open_watch(BOB)
-    limited.close_watch(ANN)
-    limited.open_watch(ANN)
