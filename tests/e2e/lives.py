@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from bench.wire import GONE, Connection, connect
-from tests.e2e.process import Muster, started
+from tests.e2e.process import BARE, Muster, started
 
 LONGEST_DELAY_S = 0.03
 Json = dict[str, Any]
@@ -50,7 +50,7 @@ class Lives:
         self._running.close()
 
     def _start(self) -> Muster:
-        return self._running.enter_context(started(self._folder))
+        return self._running.enter_context(started(self._folder, module=BARE))
 
     def kill(self) -> None:
         """kill -9, and the next life. Nobody asks anything meanwhile: the loop waits for it."""
