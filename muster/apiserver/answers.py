@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,6 +17,9 @@ from muster.store.clock import Clock
 from muster.store.kinds import Object
 from muster.store.objects import decode
 from muster.store.records import Key, Record
+
+if TYPE_CHECKING:
+    from muster.apiserver.table_cells import Shown
 
 Headers = tuple[tuple[bytes, bytes], ...]
 JSON_TYPE = b"application/json"
@@ -136,13 +140,22 @@ _METADATA = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","met
 
 def shown_object(record: Record, served: Served) -> Object:
     """The object of a record in the version that is served."""
+    if served.custom is not None:
+        return served.custom.show(record)
     found = decode(record)
     return found if served.is_stored_version else served.kept.convert(found, served.api_version)
 
 
 def shown_bytes(record: Record, served: Served) -> bytes:
     """The same as JSON; nothing is decoded where the stored version is served."""
-    return record.value if served.is_stored_version else encode(shown_object(record, served))
+    is_as_stored = served.is_stored_version if served.custom is None else served.custom.is_as_stored(record)
+    return record.value if is_as_stored else encode(shown_object(record, served))
+
+
+async def prepare(records: Iterable[Record], served: Served) -> None:
+    """Have ready what it takes to show some records, where somebody else has to be asked for it."""
+    if served.custom is not None:
+        await served.custom.prepare(records)
 
 
 def metadata_bytes(record: Record) -> bytes:
@@ -177,11 +190,10 @@ class Tabler:
 
     def table(self, records: Iterable[Record], metadata: Object) -> Object:
         """The table of some objects."""
-        from muster.apiserver.tables import Include, table  # A server that only machines talk to never needs it.
+        from muster.apiserver.tables import Include, table_of  # A server that only machines talk to never needs it.
 
-        kind = self.served.kind
-        return table(
-            (kind.group, kind.version, kind.kind),
+        return table_of(
+            _columns(self.served),
             [shown_object(record, self.served) for record in records],
             now_s=self.clock.now_s(),
             include=Include(self.include),
@@ -193,8 +205,14 @@ def columns_of(served: Served) -> bytes:
     """The columns of a kind's tables as JSON, under their name."""
     from muster.apiserver.tables import definitions
 
+    return b'"columnDefinitions":' + encode(definitions(_columns(served)))
+
+
+def _columns(served: Served) -> tuple[Shown, ...]:
+    from muster.apiserver.tables import columns_of
+
     kind = served.kind
-    return b'"columnDefinitions":' + encode(definitions((kind.group, kind.version, kind.kind)))
+    return columns_of((kind.group, kind.version, kind.kind)) if served.custom is None else served.custom.columns
 
 
 def tabler_of(request: Request, served: Served, clock: Clock) -> Tabler:

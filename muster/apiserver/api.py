@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from muster.apiserver.admission import Admission
@@ -16,6 +17,10 @@ from muster.store.clock import Clock
 from muster.store.objects import Objects
 
 
+async def _nothing_to_do() -> None:
+    """A server without definitions."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
     """The store, the rules for objects, and what is served of them."""
@@ -28,6 +33,7 @@ class Api:
     ownership: Ownership  # the same that `objects` has
     key: SigningKey = field(default_factory=SigningKey.new)  # of the tokens for service accounts
     lines: SharedLines = field(default_factory=SharedLines)
+    on_definitions: Callable[[], Awaitable[None]] = _nothing_to_do  # after a definition was written
     access: Access = field(init=False)
     accounts: ServiceAccounts = field(init=False)
 

@@ -16,6 +16,8 @@ from muster.apiserver.answers import Answer, Headers, Joined, Stream, encode, js
 from muster.apiserver.api import Api
 from muster.apiserver.authentication import ANONYMOUS, Authenticator
 from muster.apiserver.certificates import CERTIFIED, Certified
+from muster.apiserver.definitions.checks import DEFINITIONS
+from muster.apiserver.definitions.conversion import Unconverted
 from muster.apiserver.discovery import Discovery
 from muster.apiserver.limits import Limits
 from muster.apiserver.lists import get_object, list_objects
@@ -25,7 +27,7 @@ from muster.apiserver.rights.audit import AuditLog, Entry
 from muster.apiserver.rights.impersonation import acting_as as acting_as_whom
 from muster.apiserver.rights.rbac import Question
 from muster.apiserver.routes import find_target, verb_of
-from muster.apiserver.statuses import Problem, bad_request, no_such_route, problem_of
+from muster.apiserver.statuses import Problem, bad_request, no_such_route, problem_of, too_many
 from muster.apiserver.streams import Streams
 from muster.apiserver.watching import watch_objects
 from muster.model.fields import Fields
@@ -40,6 +42,7 @@ log = logging.getLogger(__name__)
 _HEALTH = ("/healthz", "/livez", "/readyz")
 BACKUP_PATH = "/muster/backup"
 _LONGEST_PATH = 8 * 1024
+_MOST_CONVERSIONS = 20
 # kubectl asks for the older schemas, as protobuf, of a kind that the newer do not have. There are none: a document that
 # says so makes it say that there is no such kind.
 _OLDER_SCHEMAS = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -72,6 +75,7 @@ class App:
         self._authenticator = authenticator
         self._discovery = Discovery(api.catalog)
         self._documents: Documents | None = None
+        self._documents_epoch = 0
         self.limits = Limits()
         self.streams = Streams()
 
@@ -116,7 +120,8 @@ class App:
     async def _allowed(self, request: Request, exchange: _Exchange) -> Answer | Stream:
         """The answer to somebody who may ask this."""
         if exchange.target is not None:
-            return await self._handle(request, exchange.target)
+            request.api_version = exchange.target.served.api_version
+            return await self._handle_converted(request, exchange.target)
         if exchange.asked is not None and exchange.asked.resource:
             raise no_such_route()
         if request.path == BACKUP_PATH and request.method == "POST":
@@ -167,12 +172,25 @@ class App:
         depth = path.rstrip("/").count("/")
         return depth > (2 if path.startswith("/api/") else 3)
 
+    async def _handle_converted(self, request: Request, target: Target) -> Answer | Stream:
+        """Handle a request, anew each time that a webhook had to be asked for a conversion first."""
+        for _ in range(_MOST_CONVERSIONS):
+            warnings = list(request.warnings)
+            try:
+                return await self._handle(request, target)
+            except Unconverted as missing:
+                request.warnings = warnings
+                await missing.prepare()
+        raise too_many("the object changes faster than it can be converted")
+
     async def _handle(self, request: Request, target: Target) -> Answer | Stream:
         verb = verb_of(request.method, target)
         request.warn(target.served.deprecation)
         if verb == "list" and request.flag("watch"):
             self.streams.check_room(request.user.name)
             return watch_objects(self._api, request, target)
+        if target.served.resource == DEFINITIONS and verb not in ("get", "list"):
+            return await self._change_definition(request, target, verb)
         if target.subresource:
             return await subresources.HANDLERS[target.subresource](self._api, request, target)
         if target.served.rules is None:
@@ -182,6 +200,15 @@ class App:
         if verb == "get":
             return get_object(self._api, request, target)
         return await _VERBS[verb](self._api, request, target)
+
+    async def _change_definition(self, request: Request, target: Target, verb: str) -> Answer:
+        """A write to a definition is answered when it is in force: what comes next may rely on it."""
+        if target.subresource:
+            answer = await subresources.HANDLERS[target.subresource](self._api, request, target)
+        else:
+            answer = await _VERBS[verb](self._api, request, target)
+        await self._api.on_definitions()
+        return answer
 
     def _about_server(self, request: Request) -> Answer:
         if request.method not in ("GET", "HEAD"):
@@ -212,11 +239,14 @@ class App:
         return json_answer({"revision": revision})
 
     def _schemas(self, path: str) -> Answer:
-        if self._documents is None:
+        catalog = self._api.catalog
+        if self._documents is None or self._documents_epoch != catalog.epoch:
             # Made late: most servers that run for a test or a minute are never asked.
-            from muster.apiserver.openapi import Documents
+            from muster.apiserver.openapi import Documents, names_of
 
-            self._documents = Documents(one.kind for one in self._api.catalog.all)
+            schemas = {names_of(one.kind): one.custom.open_api for one in catalog.all if one.custom is not None}
+            self._documents = Documents((one.kind for one in catalog.all), schemas)
+            self._documents_epoch = catalog.epoch
         name = path.removeprefix("/openapi/v3").strip("/")
         document = self._documents.document(name) if name else self._documents.index()
         if document is None:

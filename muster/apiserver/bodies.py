@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from muster.apiserver import field_checks, patches, protobuf
+from collections.abc import Sequence
+
+from muster.apiserver import field_checks, patches, protobuf, statuses
 from muster.apiserver.answers import encode
+from muster.apiserver.kinds.problems import invalid
 from muster.apiserver.requests import Request, read_object
 from muster.apiserver.served import Served
-from muster.apiserver.statuses import bad_request, invalid_options
+from muster.apiserver.statuses import bad_request, forbidden, invalid_options
 from muster.model.errors import InvalidObject
 from muster.store.kinds import Object
+from muster.store.records import Key
 
 _LEVELS = ("", "Ignore", "Strict", "Warn")
 _OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
@@ -21,6 +25,9 @@ async def read_given(request: Request, served: Served) -> Object:
     kind = served.kind
     given = read_object(request, body, kind.kind)
     may_repeat = request.content_type in ("application/json", "") and _may_repeat(body, given)
+    if served.custom is not None:
+        twice = field_checks.strict_problems(body, []) if may_repeat and level != "Ignore" else []
+        return read_custom(request, given, served, level=level, repeated=twice)
     _check_kind(given, served)
     request.object_name = _name_in(given)
     if not kind.type_name:
@@ -40,6 +47,8 @@ def checked_after_patch(request: Request, after: Object, served: Served) -> Obje
     """The object that a patch has left, as its type has it."""
     level = validation_level(request)
     kind = served.kind
+    if served.custom is not None:
+        return read_custom(request, after, served, level=level)
     if not kind.type_name:
         return _own_kind(request, after, level)
     read = patches.read_patched(after, kind)
@@ -94,5 +103,43 @@ def _own_kind(request: Request, given: Object, level: str) -> Object:
     odd = [*request.repeated, *field_checks.unknown_problems([one.path for one in unknown])]
     if odd and level == "Strict":
         raise bad_request(f"strict decoding error: {', '.join(odd)}")
+    request.warn(odd)
+    return given
+
+
+def read_custom(request: Request, given: Object, served: Served, *, level: str, repeated: Sequence[str] = ()) -> Object:
+    """An object of a kind that a definition describes, in the form of its schema."""
+    custom, kind = served.custom, served.kind
+    assert custom is not None, f"{kind.kind} has no definition"
+    if not given.get("kind"):
+        text = encode(given).decode()
+        why = f"Object 'Kind' is missing in '{text[:1000]}'"
+        raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): {why}")
+    request.object_name = _name_in(given)
+    is_patch = request.method == "PATCH"
+    if request.method == "POST" and custom.definition.is_terminating:
+        why = "create not allowed while custom resource definition is terminating"
+        raise forbidden(Key(served.resource, "", request.object_name), why)
+    if given["kind"] != kind.kind:
+        problem = invalid("kind", given["kind"], f"must be {kind.kind}")
+        raise statuses.invalid(str(given["kind"]), kind.group, request.object_name, problem)
+    if (version := given.get("apiVersion")) != served.api_version:
+        if is_patch:
+            raise invalid("apiVersion", version, f"must be {served.api_version}")
+        shown = f"the API version in the data ({version or ''})"
+        raise bad_request(f"{shown} does not match the expected API version ({served.api_version})")
+    if given.get("metadata") is None:
+        given["metadata"] = {}
+    start = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
+    try:
+        unknown = custom.read(given)
+    except field_checks.Mismatch as problem:
+        raise bad_request(f"{start}: {problem}") from None
+    if level == "Ignore":
+        return given
+    odd = [*repeated, *request.repeated, *(f'unknown field "{path}"' for path in unknown)]
+    if odd and level == "Strict":
+        words = f"strict decoding error: {', '.join(odd)}"
+        raise invalid("patch", "", words) if is_patch else bad_request(f"{start}: {words}")
     request.warn(odd)
     return given

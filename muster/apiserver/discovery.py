@@ -1,11 +1,12 @@
 """What the server says about itself: groups, versions, kinds, its own version, its schemas. Called by `asgi`.
 
-Clients ask for groups in an aggregated form or, older ones, piece by piece. Nothing of it changes while the server
-runs, so that each answer is made once.
+Clients ask for groups in an aggregated form or, older ones, piece by piece. It changes only where a definition does, so
+that each answer is made once for each epoch of the catalog.
 """
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from collections.abc import Iterable
 
@@ -25,9 +26,13 @@ class Discovery:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._answers: dict[str, Answer] = {}
+        self._epoch = catalog.epoch
 
     def answer(self, request: Request) -> Answer | None:
         """The answer to a path of discovery; `None` for another path."""
+        if self._epoch != self._catalog.epoch:
+            self._epoch = self._catalog.epoch
+            self._answers.clear()
         path = request.path.rstrip("/")
         is_aggregated = path in ("/api", "/apis") and _wants_aggregated(request)
         name = f"{path} aggregated" if is_aggregated else path
@@ -36,7 +41,11 @@ class Discovery:
             if made is None:
                 return None
             self._answers[name] = made
-        return self._answers[name]
+        answer = self._answers[name]
+        known = request.header(b"if-none-match").encode("latin-1")
+        if known and (b"etag", known) in answer.headers:
+            return Answer(304, b"", answer.content_type, answer.headers)
+        return answer
 
     def _make(self, path: str, *, is_aggregated: bool) -> Answer | None:
         parts = path.split("/")[1:]
@@ -145,7 +154,9 @@ def _aggregated(catalog: Catalog, groups: Iterable[str]) -> Answer:
         for name in groups
     ]
     listed = {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
-    return Answer(200, encode(listed), _AGGREGATED)
+    body = encode(listed)
+    tag = f'"{hashlib.sha512(body).hexdigest().upper()}"'.encode()
+    return Answer(200, body, _AGGREGATED, ((b"etag", tag), (b"vary", b"Accept"), (b"cache-control", b"public")))
 
 
 def _aggregated_row(served: Served) -> Object:

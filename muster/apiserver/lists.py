@@ -16,6 +16,7 @@ from muster.apiserver.answers import (
     list_body,
     metadata_bytes,
     one_answer,
+    prepare,
     shown_bytes,
     tabler_of,
 )
@@ -69,6 +70,8 @@ async def list_objects(api: Api, request: Request, target: Target) -> Answer:
     selection = selection_of(request, target)
     wanted = read_wanted(request, api.store.store.revision)
     listed = await find(api.store.store, target.scope, wanted, selection)
+    if form is not Form.METADATA:
+        await prepare(listed.records, served)
     if form is Form.TABLE:
         tabler = tabler_of(request, served, api.clock)
         return json_answer(tabler.table(listed.records, listed.metadata()))

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from muster.apiserver.facts import META, TYPES, Field, Kind, Shape, type_of, version
 
 Json = dict[str, Any]
+Names = tuple[str, str, str]  # group, version and kind
 
 _PLACE = "#/components/schemas/"
 _PATCHES = (
@@ -66,7 +67,8 @@ _META_TYPES = ("DeleteOptions", "Status", "APIResourceList")
 class Documents:
     """The documents of some kinds, each made when it is first asked for."""
 
-    def __init__(self, kinds: Iterable[Kind]) -> None:
+    def __init__(self, kinds: Iterable[Kind], schemas: Mapping[Names, Json] | None = None) -> None:
+        self._schemas = schemas or {}  # of the kinds that definitions describe
         self._kinds: dict[str, list[Kind]] = {}
         for kind in kinds:
             self._kinds.setdefault(_path_of(kind), []).append(kind)
@@ -76,7 +78,7 @@ class Documents:
         """Where the document of each group and version is."""
         if "" not in self._made:
             paths = {
-                path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={_digest(kinds)}"}
+                path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={_digest(kinds, self._schemas)}"}
                 for path, kinds in sorted(self._kinds.items())
             }
             self._made[""] = msgspec.json.encode({"paths": paths})
@@ -88,7 +90,7 @@ class Documents:
         if kinds is None:
             return None
         if path not in self._made:
-            self._made[path] = msgspec.json.encode(_document(kinds))
+            self._made[path] = msgspec.json.encode(_document(kinds, self._schemas))
         return self._made[path]
 
 
@@ -96,16 +98,25 @@ def _path_of(kind: Kind) -> str:
     return f"apis/{kind.group}/{kind.version}" if kind.group else f"api/{kind.version}"
 
 
-def _digest(kinds: list[Kind]) -> str:
+def _digest(kinds: list[Kind], custom: Mapping[Names, Json]) -> str:
     """What changes when a document does: clients keep documents under it."""
     named = [version(), *(f"{kind.kind} {' '.join(kind.verbs)} {' '.join(kind.subresources)}" for kind in kinds)]
-    return hashlib.sha256("\n".join(named).encode()).hexdigest().upper()
+    digest = hashlib.sha256("\n".join(named).encode())
+    for kind in kinds:
+        if (schema := custom.get(names_of(kind))) is not None:
+            digest.update(msgspec.json.encode(schema))
+    return digest.hexdigest().upper()
 
 
-def _document(kinds: list[Kind]) -> Json:
+def names_of(kind: Kind) -> Names:
+    """What tells a kind from all others."""
+    return kind.group, kind.version, kind.kind
+
+
+def _document(kinds: list[Kind], custom: Mapping[Names, Json]) -> Json:
     schemas: Json = {}
     for kind in kinds:
-        _add_kind(schemas, kind)
+        _add_kind(schemas, kind, custom.get(names_of(kind)))
     for name in _META_TYPES:
         _add_type(schemas, META + name)
     schemas[META + "Patch"] = {"type": "object"}
@@ -121,13 +132,14 @@ def _document(kinds: list[Kind]) -> Json:
 # Schemas -------------------------------------------------------------------------------------------------------------
 
 
-def _add_kind(schemas: Json, kind: Kind) -> None:
-    """A kind, the list of it and all that they hold."""
+def _add_kind(schemas: Json, kind: Kind, own: Json | None) -> None:
+    """A kind, the list of it and all that they hold; `own` is its schema where a definition has it."""
     if not kind.type_name:
-        schemas[_schema_name(kind)] = _custom_schema(kind)
+        schemas[_schema_name(kind)] = _custom_schema(kind, _dialect_schema(kind) if own is None else own)
         schemas[_list_name(kind)] = _list_schema(kind)
         _add_type(schemas, META + "ObjectMeta")
         _add_type(schemas, META + "ListMeta")
+        _add_parts(schemas, kind)
         return
     _add_type(schemas, kind.type_name)
     schemas[kind.type_name] = {**schemas[kind.type_name], **_stamp(kind, kind.kind)}
@@ -135,6 +147,10 @@ def _add_kind(schemas: Json, kind: Kind) -> None:
     if list_name:
         _add_type(schemas, list_name)
         schemas[list_name] = {**schemas[list_name], **_stamp(kind, f"{kind.kind}List")}
+    _add_parts(schemas, kind)
+
+
+def _add_parts(schemas: Json, kind: Kind) -> None:
     for subresource in kind.subresources.values():
         name = type_of(subresource.group, subresource.version, subresource.kind)
         if name and name not in schemas:
@@ -156,7 +172,7 @@ def _list_name(kind: Kind) -> str:
     return type_of(kind.group, kind.version, f"{kind.kind}List") or f"{_schema_name(kind)}List"
 
 
-def _custom_schema(kind: Kind) -> Json:
+def _dialect_schema(kind: Kind) -> Json:
     """The schema of one of a dialect's kinds."""
     from muster.dialects.kueue.kinds import KINDS  # Only when a document of these kinds is asked for.
     from muster.dialects.kueue.openapi import open_api_of
@@ -164,6 +180,11 @@ def _custom_schema(kind: Kind) -> Json:
     schema: Json = {"type": "object"}
     if kind.kind in KINDS and kind.version in KINDS[kind.kind].shapes:
         schema = open_api_of(KINDS[kind.kind].shapes[kind.version])
+    return schema
+
+
+def _custom_schema(kind: Kind, schema: Json) -> Json:
+    """The schema of a kind that is not built in, with what all objects have."""
     metadata = {"allOf": [{"$ref": _PLACE + META + "ObjectMeta"}]}
     texts = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
     properties = {**texts, "metadata": metadata, **schema.get("properties", {})}

@@ -65,7 +65,19 @@ class Target(NamedTuple):
 class Request:
     """One request. Its body is read when it is asked for."""
 
-    __slots__ = ("_receive", "headers", "method", "object_name", "path", "query", "repeated", "user", "warnings")
+    __slots__ = (
+        "_body",
+        "_receive",
+        "api_version",
+        "headers",
+        "method",
+        "object_name",
+        "path",
+        "query",
+        "repeated",
+        "user",
+        "warnings",
+    )
 
     def __init__(self, scope: Message, receive: Receive, user: User) -> None:
         self.method: str = scope["method"]
@@ -76,7 +88,9 @@ class Request:
         self.warnings: list[str] = []  # sent along with the answer
         self.repeated: tuple[str, ...] = ()  # what is to be said of keys that a YAML body has twice
         self.object_name = ""  # as the body has it, for what is wrong with that object
+        self.api_version = ""  # of the objects that the path names
         self._receive = receive
+        self._body: bytes | None = None
 
     def header(self, name: bytes) -> str:
         """A header's text, empty where there is none."""
@@ -110,9 +124,8 @@ class Request:
             shown = " ".join(f'"{one}"' for one in asked)
             raise invalid_options(options_kind, "dryRun", f'Unsupported value: [{shown}]: supported values: "All"')
         manager = _field_manager(self, options_kind)
-        if target is None:
-            return By(user=self.user.name, is_dry_run=bool(asked), manager=manager)
-        return By(self.user.name, bool(asked), manager, target.served.api_version, target.subresource)
+        subresource = target.subresource if target is not None else ""
+        return By(self.user.name, bool(asked), manager, self.api_version, subresource)
 
     def warn(self, sentences: Iterable[str]) -> None:
         """Have sentences sent along with the answer: each once, and no more than a client would read."""
@@ -130,7 +143,12 @@ class Request:
         return self.header(b"content-type").partition(";")[0].strip().lower()
 
     async def body(self) -> bytes:
-        """The whole body; refused as soon as it is too long."""
+        """The whole body; refused as soon as it is too long. It can be asked for again."""
+        if self._body is None:
+            self._body = await self._read_body()
+        return self._body
+
+    async def _read_body(self) -> bytes:
         length = self.header(b"content-length")
         if length.isascii() and length.isdigit() and int(length[:20]) > MOST_BYTES:
             raise too_large()

@@ -78,10 +78,12 @@ class FieldTerm:
 class Selection:
     """Which records of a resource are meant."""
 
-    def __init__(self, labels: Selector, fields: tuple[FieldTerm, ...]) -> None:
+    def __init__(self, labels: Selector, fields: tuple[FieldTerm, ...], served: Served | None = None) -> None:
         self._labels = labels if labels.requirements else None
         self._terms = fields
-        self._needed = tuple(_needed_texts(labels, fields))
+        self._custom = served.custom if served is not None else None
+        # Fields of a kind with a definition may be numbers, or be there only by default.
+        self._needed = tuple(_needed_texts(labels, fields if self._custom is None else ()))
         self._known: dict[int, bool] = {}  # by revision: watches ask of each record twice, as it came and as it went
         self.is_everything = self._labels is None and not fields
 
@@ -103,7 +105,8 @@ class Selection:
             found = _decode_labels(record.value).metadata.labels or {}
             if not self._labels.matches(found):
                 return False
-        return all(term.matches(record, _fields_of) for term in self._terms)
+        look = self._custom.fields_of if self._custom is not None else _fields_of
+        return all(term.matches(record, look) for term in self._terms)
 
 
 def _fields_of(record: Record) -> dict[str, Any]:
@@ -151,7 +154,7 @@ def read_selection(labels: str, fields: str, served: Served) -> Selection:
         return EVERYTHING
     if max(len(labels), len(fields)) > MOST_CHARACTERS:
         raise bad_request(f"a selector is longer than {MOST_CHARACTERS} characters")
-    return Selection(read_labels(labels), tuple(read_fields(fields, served)))
+    return Selection(read_labels(labels), tuple(read_fields(fields, served)), served)
 
 
 def read_fields(text: str, served: Served) -> Iterator[FieldTerm]:

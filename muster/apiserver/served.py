@@ -1,13 +1,20 @@
-"""Which kinds are served, under which paths, and with which rules. Made once by `app`; asked for every request."""
+"""Which kinds are served, under which paths, and with which rules. Made by `app`; asked for every request.
+
+What definitions add to it changes while the server runs; the catalog is then filled anew, and its epoch goes up.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from muster.apiserver.facts import KINDS, Kind, Subresource
 from muster.store.kinds import KindRules
+
+if TYPE_CHECKING:
+    from muster.apiserver.definitions.kinds import CustomKind
 
 # What the server knows how to answer. Kubernetes has more, most of which need a kubelet.
 _SUBRESOURCES = frozenset({"status", "scale", "binding", "eviction", "finalize", "token"})
@@ -43,6 +50,7 @@ class Served:
 
     kind: Kind
     rules: KindRules | None  # None: it is only ever sent, and never kept
+    custom: CustomKind | None = None  # of a kind that a definition describes
     resource: str = field(init=False)
     api_version: str = field(init=False)
     is_stored_version: bool = field(init=False)  # its objects are sent as they are stored
@@ -57,6 +65,8 @@ class Served:
     @property
     def deprecation(self) -> tuple[str, ...]:
         """What is to be said to those who still use this version."""
+        if self.custom is not None:
+            return (self.custom.warning,) if self.custom.warning else ()
         kind = self.kind
         said = _DEPRECATED.get((kind.group, kind.version, kind.kind))
         said = said or _DEPRECATED_VERSIONS.get((kind.group, kind.version))
@@ -74,21 +84,66 @@ class Served:
         return {name: one for name, one in self.kind.subresources.items() if name in _SUBRESOURCES}
 
 
+class LiveRules(Mapping[str, KindRules]):
+    """The rules of all kinds by resource. They are replaced as a whole, so that any thread may go through them."""
+
+    def __init__(self) -> None:
+        self._now: Mapping[str, KindRules] = {}
+
+    def __getitem__(self, resource: str) -> KindRules:
+        return self._now[resource]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._now)
+
+    def __len__(self) -> int:
+        return len(self._now)
+
+    def items(self) -> ItemsView[str, KindRules]:
+        return self._now.items()
+
+    def replace(self, rules: Mapping[str, KindRules]) -> None:
+        """Have other rules from now on."""
+        self._now = rules
+
+
 class Catalog:
     """All served kinds, in the order of discovery."""
 
     def __init__(self, served: Iterable[Served]) -> None:
-        self.all = tuple(served)
+        self._own = tuple(served)  # they are always there
+        self.rules = LiveRules()
+        self.epoch = 0
+        self.listeners: set[Callable[[], None]] = set()  # told when something else is served
+        self.serve(())
+
+    def serve(self, custom: Iterable[Served]) -> None:
+        """Serve the kinds of definitions beside the own ones, which they cannot replace."""
+        taken = {(one.kind.group, one.kind.plural) for one in self._own}
+        others = [one for one in custom if (one.kind.group, one.kind.plural) not in taken]
+        self.all = (*self._own, *others)
         self._by_path = {(one.kind.group, one.kind.version, one.kind.plural): one for one in self.all}
         versions: dict[str, dict[str, list[Served]]] = {}
         for one in self.all:
             versions.setdefault(one.kind.group, {}).setdefault(one.kind.version, []).append(one)
         self.groups = MappingProxyType(versions)  # group -> version -> kinds; the first version is the preferred one
-        self.rules = {one.rules.resource: one.rules for one in self.all if one.rules is not None}
+        self.rules.replace({one.rules.resource: one.rules for one in self.all if one.rules is not None})
+        self.epoch += 1
+        for listener in tuple(self.listeners):
+            listener()
 
     def find(self, group: str, version: str, plural: str) -> Served | None:
         """The kind under a path."""
         return self._by_path.get((group, version, plural))
+
+    def is_own(self, group: str, plural: str) -> bool:
+        """Whether the server has a kind by itself, and no definition can change it."""
+        return any((one.kind.group, one.kind.plural) == (group, plural) for one in self._own)
+
+    def is_served(self, served: Served) -> bool:
+        """Whether a kind is still served just as it was."""
+        kind = served.kind
+        return self._by_path.get((kind.group, kind.version, kind.plural)) is served
 
 
 def builtin(rules: Mapping[str, KindRules]) -> list[Served]:

@@ -123,7 +123,8 @@ def invalid(kind: str, group: str, name: str, error: InvalidObject) -> Problem:
 
 
 def _cause(error: InvalidObject) -> Json:
-    reason = next((reason for words, reason in _CAUSES.items() if error.problem.startswith(words)), "")
+    told = next((reason for words, reason in _CAUSES.items() if error.problem.startswith(words)), "")
+    reason = error.cause or told
     if error.problem == "is missing":
         message = f"Required value: {error.hint}"
     elif reason:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from muster.apiserver import namespaces
-from muster.apiserver.answers import Answer, Form, form_of, json_answer, one_answer
+from muster.apiserver.answers import Answer, Form, form_of, json_answer, one_answer, shown_object
 from muster.apiserver.api import Api
 from muster.apiserver.apply.handling import APPLY_PATCH, applied_by, applier, check_config, read_config
 from muster.apiserver.bodies import read_given
+from muster.apiserver.definitions.kinds import CustomKind
+from muster.apiserver.definitions.scales import scale_of as custom_scale_of
+from muster.apiserver.definitions.scales import scaled
 from muster.apiserver.eviction import evict
 from muster.apiserver.patches import apply_patch
 from muster.apiserver.requests import Request, Target, read_object
 from muster.apiserver.rights.token_requests import request_token
+from muster.apiserver.served import Served
 from muster.apiserver.statuses import bad_request, conflict, invalid
-from muster.apiserver.writes import changed, patch, settle_name, update
+from muster.apiserver.writes import changed, in_version, patch, settle_name, update
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
 from muster.model.times import moment_text
@@ -53,12 +57,13 @@ async def finalize(api: Api, request: Request, target: Target) -> Answer:
 
 async def scale(api: Api, request: Request, target: Target) -> Answer:
     """Look at how many replicas an object has, or change that."""
+    custom = target.served.custom
     if request.method in ("GET", "HEAD"):
-        return _scale_answer(api, request, api.store.store.get(target.key))
+        return _scale_answer(api, request, target.served, api.store.store.get(target.key))
     body = await request.body()
     if request.content_type == APPLY_PATCH:
         written = await api.store.write(_scale_applied(api, request, target, body))
-        return _scale_answer(api, request, written.record)
+        return _scale_answer(api, request, target.served, written.record)
     by = request.writer("PatchOptions" if request.method == "PATCH" else "UpdateOptions", target)
     given = None if request.method == "PATCH" else read_object(request, body, _SCALE)
     if given is not None:
@@ -66,22 +71,39 @@ async def scale(api: Api, request: Request, target: Target) -> Answer:
     content_type = request.content_type
 
     def how(before: Object) -> Object:
-        wanted = given if given is not None else apply_patch(content_type, scale_of(before), body, None)
+        before = in_version(before, target.served)
+        wanted = given if given is not None else apply_patch(content_type, _patched_scale(before, custom), body, None)
         revision = Fields.of(wanted.get("metadata"), "metadata").text("resourceVersion")
-        spec = {**before.get("spec", {}), "replicas": _replicas_in(wanted, target)}
         metadata = {**before["metadata"], "resourceVersion": revision or before["metadata"]["resourceVersion"]}
-        return {**before, "metadata": metadata, "spec": spec}
+        return {**_scaled(before, _replicas_in(wanted, target), target), "metadata": metadata}
 
     written = await api.store.write(changed(api, target.key, how, by=by))
-    return _scale_answer(api, request, written.record)
+    return _scale_answer(api, request, target.served, written.record)
 
 
 def _replicas_in(wanted: Object, target: Target) -> int:
     count = Fields.of(wanted.get("spec"), "spec").integer("replicas", 0)
-    if count < 0:
+    if count < 0 and target.served.custom is None:  # else the definition says what is too little
         why = f"Invalid value: {count}: must be greater than or equal to 0"
         raise invalid(_SCALE, "autoscaling", target.name, InvalidObject("spec.replicas", why))
     return count
+
+
+def _scaled(given: Object, count: int, target: Target) -> Object:
+    """An object that wants so many replicas."""
+    custom = target.served.custom
+    if custom is None:
+        return {**given, "spec": {**(given.get("spec") or {}), "replicas": count}}
+    assert custom.scale is not None, "only a kind that has a scale is asked for it"
+    return scaled(given, custom.scale, count)
+
+
+def _patched_scale(before: Object, custom: CustomKind | None) -> Object:
+    """What a patch of a scale starts from; an object that wants no count yet wants none."""
+    if custom is None:
+        return scale_of(before)
+    assert custom.scale is not None, "only a kind that has a scale is asked for it"
+    return custom_scale_of(before, custom.scale, is_complete=False)
 
 
 def _scale_applied(api: Api, request: Request, target: Target, body: bytes) -> Change[Written]:
@@ -92,21 +114,22 @@ def _scale_applied(api: Api, request: Request, target: Target, body: bytes) -> C
     kind = target.served.kind
     wanted = {"apiVersion": target.served.api_version, "kind": kind.kind, "metadata": config.get("metadata") or {}}
     if "replicas" in (config.get("spec") or {}):
-        wanted["spec"] = {"replicas": config["spec"]["replicas"]}
+        wanted = _scaled(wanted, _replicas_in(config, target), target)
     applied = applied_by(api, request, target, wanted, by)
 
     def change(write: Transaction) -> Written:
         def how(before: Object) -> Object:
-            after = applied(before, write.now_s)
-            return {**after, "spec": {**(after.get("spec") or {}), "replicas": _replicas_in(after, target)}}
+            after = applied(in_version(before, target.served), write.now_s)
+            return after if target.served.custom is not None else _scaled(after, _replicas_in(after, target), target)
 
         return changed(api, target.key, how, by=by)(write)
 
     return change
 
 
-def _scale_answer(api: Api, request: Request, record: Record) -> Answer:
-    found = scale_of(decode(record))
+def _scale_answer(api: Api, request: Request, served: Served, record: Record) -> Answer:
+    paths = served.custom.scale if served.custom is not None else None
+    found = custom_scale_of(shown_object(record, served), paths) if paths is not None else scale_of(decode(record))
     form = form_of(request)
     if form is Form.METADATA:
         return json_answer(

@@ -35,23 +35,35 @@ def table(
 
     All columns are in it; kubectl leaves out those of a higher priority unless it is asked for a wide table.
     """
-    columns = _columns(kind)
+    return table_of(columns_of(kind), objects, now_s=now_s, include=include, metadata=metadata)
+
+
+def table_of(
+    columns: tuple[Shown, ...],
+    objects: Iterable[Object],
+    *,
+    now_s: float,
+    include: Include = Include.METADATA,
+    metadata: Mapping[str, Any],
+) -> Object:
+    """A table with any columns."""
     return {
         "kind": "Table",
         "apiVersion": API_VERSION,
         "metadata": dict(metadata),
-        "columnDefinitions": definitions(kind),
+        "columnDefinitions": definitions(columns),
         "rows": [_row(columns, item, now_s, include) for item in objects],
     }
 
 
-def definitions(kind: tuple[str, str, str]) -> list[Object]:
-    """What the columns of a kind's tables are called and hold."""
-    return [_definition(one.column) for one in _columns(kind)]
+def definitions(columns: tuple[Shown, ...]) -> list[Object]:
+    """What the columns of a table are called and hold."""
+    return [_definition(one.column) for one in columns]
 
 
 @cache
-def _columns(kind: tuple[str, str, str]) -> tuple[Shown, ...]:
+def columns_of(kind: tuple[str, str, str]) -> tuple[Shown, ...]:
+    """The columns of a kind that the server knows by itself."""
     return shown(*kind)
 
 
@@ -60,7 +72,7 @@ def _definition(column: Column) -> Object:
         "name": column.name,
         "type": column.type,
         "format": column.format,
-        "description": "",
+        "description": column.description,
         "priority": column.priority,
     }
 

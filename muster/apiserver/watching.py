@@ -17,6 +17,7 @@ from muster.apiserver.answers import (
     encode,
     form_of,
     metadata_bytes,
+    prepare,
     shown_bytes,
     tabler_of,
     warning_headers,
@@ -58,6 +59,7 @@ def watch_objects(api: Api, request: Request, target: Target) -> Stream:
     """The answer to a watch; what is wrong with the request is raised before it starts."""
     form = form_of(request)
     served = target.served
+    epoch = api.catalog.epoch  # a definition that has changed may show the same records differently
     revision = read_revision(request.option("resourceVersion"))
     wants_initial = _wants_initial(request)
     store = api.store.store
@@ -68,7 +70,7 @@ def watch_objects(api: Api, request: Request, target: Target) -> Stream:
         api=api,
         target=target,
         form=form,
-        form_name=" ".join((form.value, request.option("includeObject"), served.resource, served.api_version)),
+        form_name=f"{form.value} {request.option('includeObject')} {served.resource} {served.api_version} {epoch}",
         show=_show_in(form, api, request, target),
         selection=selection_of(request, target),
         has_bookmarks=request.flag("allowWatchBookmarks"),
@@ -144,9 +146,13 @@ async def _refused(problem: Exception) -> AsyncGenerator[bytes, None]:
 async def _lines(
     watching: _Watching, watch: AsyncWatch, initial: list[Record], revision: int
 ) -> AsyncGenerator[bytes, None]:
+    listeners = watching.api.catalog.listeners
+    if watching.target.served.custom is not None:
+        listeners.add(watch.interrupt)
     try:
         for start in range(0, len(initial), _RECORDS_A_CHUNK):
             records = initial[start : start + _RECORDS_A_CHUNK]
+            await prepare(records, watching.target.served)
             lines = [line(Action.ADDED, watching.show(one)) for one in records if watching.selection.matches(one)]
             if lines:
                 yield b"".join(lines)
@@ -156,6 +162,7 @@ async def _lines(
         async for chunk in _following(watching, watch):
             yield chunk
     finally:
+        listeners.discard(watch.interrupt)
         watch.close()
 
 
@@ -170,12 +177,16 @@ async def _following(watching: _Watching, watch: AsyncWatch) -> AsyncGenerator[b
             async for chunk in _refused(problem):
                 yield chunk
             return
-        for chunk in _chunks(watching, _from(watching.after, taken.events)):
+        events = _from(watching.after, taken.events)
+        await prepare([event.record for event in events], watching.target.served)
+        for chunk in _chunks(watching, events):
             yield chunk
         if loop.time() >= bookmark_due_s:
             bookmark_due_s = _bookmark_due_s(loop.time(), ends_s)
             if watching.has_bookmarks:
                 yield _bookmark(watching, taken.revision)
+        if not watching.api.catalog.is_served(watching.target.served):
+            return  # its definition has changed or is gone: whoever watches has to ask anew
 
 
 def _from(after: int, events: Sequence[Event]) -> Sequence[Event]:

@@ -12,7 +12,7 @@ from functools import partial
 
 import msgspec
 
-from muster.apiserver.answers import Answer, encode, list_body, one_answer, shown_bytes, success
+from muster.apiserver.answers import Answer, encode, list_body, one_answer, prepare, shown_bytes, success
 from muster.apiserver.api import Api
 from muster.apiserver.apply.handling import APPLY_PATCH, applied_by, applier, read_config
 from muster.apiserver.bodies import checked_after_patch, read_given
@@ -220,7 +220,7 @@ def as_tried(record: Record, revision: str) -> Record:
 
 
 def in_version(stored: Object, served: Served) -> Object:
-    """A stored object in the version that is served."""
+    """A stored object in the version that is served; of a kind with a definition it is in the newest form already."""
     return stored if served.is_stored_version else served.kept.convert(stored, served.api_version)
 
 
@@ -338,6 +338,7 @@ async def delete_collection(api: Api, request: Request, target: Target) -> Answe
         except Conflict as problem:
             raise _other_object(target, problem) from None
     served = target.served
+    await prepare(found.records, served)
     items = (shown_bytes(record, served) for record in found.records)
     metadata = {"resourceVersion": str(store.revision)}
     return Answer(200, list_body(items, f"{served.kind.kind}List", served.api_version, metadata))

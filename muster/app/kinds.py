@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import MappingProxyType
 
+from muster.apiserver.definitions.checks import DEFINITIONS, RULES
 from muster.apiserver.facts import Kind, Subresource
 from muster.apiserver.kinds import BUILTIN
 from muster.apiserver.kinds.kueue import KUEUE
@@ -18,7 +19,6 @@ _OF_PARTS = ("get", "patch", "update")
 _WITHOUT_EFFECT = frozenset(
     {
         "admissionregistration.k8s.io",
-        "apiextensions.k8s.io",
         "apiregistration.k8s.io",
         "certificates.k8s.io",
         "flowcontrol.apiserver.k8s.io",
@@ -29,7 +29,7 @@ _WITHOUT_EFFECT = frozenset(
 def catalog() -> Catalog:
     """What is served."""
     kept = {resource: rules for resource, rules in BUILTIN.items() if resource.partition(".")[2] not in _WITHOUT_EFFECT}
-    return Catalog([*builtin(kept), *_dialect_kinds()])
+    return Catalog([*builtin({**kept, DEFINITIONS: RULES}), *_dialect_kinds()])
 
 
 def _dialect_kinds() -> Iterator[Served]:

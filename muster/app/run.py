@@ -18,6 +18,8 @@ from muster.apiserver.apply.ownership import Ownership
 from muster.apiserver.asgi import App
 from muster.apiserver.authentication import Tokens
 from muster.apiserver.certificates import TlsFiles, prepare
+from muster.apiserver.definitions.establishing import Definitions
+from muster.apiserver.definitions.merging import MergeTypes
 from muster.apiserver.kubeconfig import write_kubeconfig
 from muster.apiserver.private_files import token_in
 from muster.apiserver.rights.audit import AuditLog
@@ -84,12 +86,14 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
         token = token_in(token_file_in(folder))
         write_kubeconfig(kubeconfig_in(folder), url=url, authority=files.authority.read_bytes(), token=token)
         served = catalog()
-        ownership = Ownership()
+        ownership = Ownership(MergeTypes(served))
         objects = Objects(served.rules, clock, identities=Identities(), notes=Notes(ownership=ownership))
         front = AsyncStore(store, pace_s=_PACE_S)
         for change in first_objects(objects, store):
             await front.write(change)
         await front.write(first_roles(objects))
+        definitions = Definitions(front, objects, served, clock)
+        await definitions.settle()
         api = Api(
             store=front,
             objects=objects,
@@ -98,10 +102,11 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
             admission=Admission(store),
             ownership=ownership,
             key=signing_key_in(files.signing_key),
+            on_definitions=definitions.settle,
         )
         audit = AuditLog(folder) if options.has_audit else None
         app = App(api, Tokens(token, api.accounts), partial(backup, store), audit=audit)
-        loops = [asyncio.create_task(loop.run()) for loop in _loops(api, files, options)]
+        loops = [asyncio.create_task(loop.run()) for loop in (definitions, *_loops(api, files, options))]
         try:
             gc.freeze()  # what is there now stays; there is no use in looking at it again and again
             await serve(app, listening, tls_of(files), lambda: on_ready(Ready(url, kubeconfig_in(folder))))

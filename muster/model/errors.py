@@ -11,11 +11,12 @@ SHOWN_CHARACTERS = 400
 class InvalidObject(Exception):
     """A user's mistake: the field, the problem with it, and what to write instead."""
 
-    def __init__(self, path: str, problem: str, hint: str = "") -> None:
+    def __init__(self, path: str, problem: str, hint: str = "", *, cause: str = "") -> None:
         super().__init__(path, problem, hint)
         self.path = path
         self.problem = problem
         self.hint = hint
+        self.cause = cause  # what kind of mistake it is, where the words of the problem do not tell
 
     def __str__(self) -> str:
         where = f"{self.path}: " if self.path else ""

@@ -94,6 +94,7 @@ class AsyncWatch:
         self._store = store
         self._loop = asyncio.get_running_loop()
         self._has_news = True  # there may be events between `since` and now
+        self._is_interrupted = False
         self._is_told = False  # the loop knows already that there is news
         self._waiting: asyncio.Future[None] | None = None
         self._watch: Watch = store.store.watch(scope, since, self._tell)
@@ -113,7 +114,8 @@ class AsyncWatch:
                 if self._has_news or is_late:
                     self._has_news = False
                     taken = self._watch.take()
-                    if taken.events or is_late:
+                    if taken.events or is_late or self._is_interrupted:
+                        self._is_interrupted = False
                         return taken
                 if timer is None and timeout_s is not None:
                     timer = self._loop.call_later(timeout_s, give_up)
@@ -131,6 +133,11 @@ class AsyncWatch:
         self._has_news = True
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
+
+    def interrupt(self) -> None:
+        """Have `take` come back even without events, on the loop's thread: something else is to be looked at."""
+        self._is_interrupted = True
+        self.hear()
 
     def close(self) -> None:
         self._watch.close()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -48,13 +48,16 @@ class KindRules:
     has_generation: bool = True
     is_status_kept: bool = False  # when the object is created, as for nodes
     status_metadata: tuple[str, ...] = ()  # what of the metadata a write to the status changes too
+    held_by: tuple[str, ...] = ()  # finalizers that an object gets when its deletion begins
     immutable: tuple[str, ...] = ()  # fields such as spec.selector
     propagation: Propagation = Propagation.BACKGROUND  # unless a deletion says otherwise
     can_own: bool = True  # whether its deletion can mean anything to other objects
     name_problem: Callable[[str], str] = dns1123_subdomain_problem
     is_marked_first: bool = False  # even one that nothing holds is seen to be deleted before it is gone
+    versions: Mapping[str, KindRules] = field(default_factory=dict)  # for those who write in that apiVersion
     # The hooks may change the object they are given: it is a copy of this one write.
     convert: Callable[[Object, str], Object] = _convert_nothing  # to another apiVersion
     default: Callable[[Object], Object] = _as_it_is
+    revive: Callable[[Object], Object] = _as_it_is  # what was stored under older rules, in the version stored now
     validate: Callable[[Object, Object | None], None] = _accept  # raises InvalidObject; with the object before
     grace_s: Callable[[Object, int | None], int] = _at_once  # how long a deletion takes, given what was asked for

@@ -132,7 +132,7 @@ class Objects:
         self, resource: str, given: Object, by: By = NOBODY, *, complete: Complete | None = None
     ) -> Change[Written]:
         """A write that adds an object."""
-        rules = self.kinds[resource]
+        rules = self._rules(resource, by)
         asked = given
         if complete is not None:
             given = complete(given, {})
@@ -167,12 +167,12 @@ class Objects:
         complete: Complete | None = None,
     ) -> Change[Written]:
         """A write that makes a new object out of the present one, which `how` may change."""
-        rules = self.kinds[key.resource]
+        rules = self._rules(key.resource, by)
         make = updated if part is Part.MAIN else status_updated
 
         def change(write: Transaction) -> Written:
-            record, before = _present(write, key)
-            asked = given = how(decode(record))
+            record, before = _present(write, key, rules)
+            asked = given = how(rules.revive(decode(record)))
             wanted = metadata_of(given)
             check_same(key, before, uid=wanted.get("uid"), revision=wanted.get("resourceVersion"))
             if complete is not None:
@@ -181,7 +181,7 @@ class Objects:
             if self._ownership is not None:
                 noted = Write(asked, rules, _in_part(by, part), write.now_s)
                 _set_managers(new, self._ownership.of_changed(before, new, noted))
-            if new == before:
+            if new == before and new == decode(record):
                 return Written(record)  # no write, no revision, no event
             if is_deleting(before) and is_gone(new):
                 return self._let_go(write, new, key, by)
@@ -191,10 +191,10 @@ class Objects:
 
     def delete(self, key: Key, deletion: Deletion = PLAINLY, *, by: By = NOBODY) -> Change[Written]:
         """A write that removes an object, or marks it for those who have to finish with it first."""
-        rules = self.kinds[key.resource]
+        rules = self._rules(key.resource, by)
 
         def change(write: Transaction) -> Written:
-            record, before = _present(write, key)
+            record, before = _present(write, key, rules)
             check_meant(key, before, deletion)
             new = deleted(before, deletion, rules, write.now_s)
             if is_gone(new):
@@ -215,13 +215,18 @@ class Objects:
         Without `by` nobody owns what has changed.
         """
         if by is not None and self._ownership is not None:
-            _, before = _present(write, key)
-            noted = Write(new, self.kinds[key.resource], by, write.now_s)
+            rules = self.kinds[key.resource]
+            _, before = _present(write, key, rules)
+            noted = Write(new, rules, by, write.now_s)
             _set_managers(new, self._ownership.of_changed(before, new, noted))
         if is_gone(new):
             self._let_go(write, new, key, NOBODY)
         else:
             self._put(write, "update", new, key, NOBODY)
+
+    def _rules(self, resource: str, by: By) -> KindRules:
+        rules = self.kinds[resource]
+        return rules.versions.get(by.api_version, rules)
 
     def _born(self, given: Object, asked: Object, rules: KindRules, by: By) -> Object:
         suffix = "" if metadata_of(given).get("name") else self._identities.suffix()
@@ -248,7 +253,7 @@ class Objects:
 
     def _let_go(self, write: Transaction, new: Object, key: Key, by: By) -> Written:
         """Remove what nothing holds any more: others see it as it was stored last, the writer as it is now."""
-        record, before = _present(write, key)
+        record, before = _present(write, key, self.kinds[key.resource])
         new["metadata"]["resourceVersion"] = str(record.revision)
         gone = self._remove(write, before, key, by)
         return Written(msgspec.structs.replace(gone.record, value=_encode(new)), is_gone=True)
@@ -282,11 +287,11 @@ def _key_of(given: Object, rules: KindRules) -> Key:
     return Key(rules.resource, metadata.get("namespace") or "", metadata["name"])
 
 
-def _present(write: Transaction, key: Key) -> tuple[Record, Object]:
+def _present(write: Transaction, key: Key, rules: KindRules) -> tuple[Record, Object]:
     record = write.get(key)
     if record is None:
         raise NotFound(key)
-    return record, decode(record)
+    return record, rules.revive(decode(record))
 
 
 def _encoded(new: Object, revision: int) -> bytes:

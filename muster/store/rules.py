@@ -78,7 +78,7 @@ def updated(before: Object, given: Object, rules: KindRules) -> Object:
         if (value := _at(new, path)) != _at(before, path):
             raise InvalidObject(path, f"is changed to {shown(value)}, and cannot change", "delete the object first")
     _check(new, before, rules)
-    if rules.has_generation and _meaning(new) != _meaning(before):
+    if rules.has_generation and _meaning(new, rules) != _meaning(before, rules):
         new["metadata"]["generation"] = _generation(before) + 1
     return new
 
@@ -159,9 +159,10 @@ def _take_over(new: Object, before: Object, name: str) -> None:
         new.pop(name, None)
 
 
-def _meaning(given: Object) -> Object:
-    """What the generation counts: all but the metadata and the status."""
-    return {name: value for name, value in given.items() if name not in ("metadata", "status")}
+def _meaning(given: Object, rules: KindRules) -> Object:
+    """What the generation counts: all but the metadata, and the status where that has a subresource."""
+    left_out = ("metadata", "status") if rules.has_status else ("metadata",)
+    return {name: value for name, value in given.items() if name not in left_out}
 
 
 def _generation(before: Object) -> int:
@@ -210,6 +211,8 @@ def without_finalizer(before: Object, finalizer: str) -> Object:
 
 def _finalizers_after(before: Object, deletion: Deletion, rules: KindRules) -> list[str]:
     finalizers = finalizers_of(before)
+    if not is_deleting(before):
+        finalizers += [one for one in rules.held_by if one not in finalizers]
     if not rules.can_own:
         return finalizers
     propagation = deletion.propagation

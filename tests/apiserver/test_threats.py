@@ -80,7 +80,7 @@ ROWS: dict[str, list[str]] = {
     ],
     "more watches or requests than there is room for": [
         "apiserver/test_server_watch::test_beyond_the_limit_a_watch_is_refused",
-        "apiserver/test_server_watch::test_a_client_that_does_not_read_is_not_waited_for",
+        "apiserver/test_connections::test_an_answer_that_nobody_reads_is_not_kept",
         f"{_ERRORS}::test_beyond_the_limit_clients_are_told_to_come_back",
     ],
 }

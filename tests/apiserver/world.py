@@ -17,6 +17,7 @@ from muster.apiserver.api import Api
 from muster.apiserver.apply.ownership import Ownership
 from muster.apiserver.asgi import App
 from muster.apiserver.authentication import ADMIN, Authenticator, Reviewed
+from muster.apiserver.definitions.merging import MergeTypes
 from muster.apiserver.facts import KINDS as FACTS
 from muster.apiserver.requests import User
 from muster.apiserver.served import Catalog, builtin
@@ -86,7 +87,7 @@ class World:
         self.clock = VirtualClock(START_S)
         self.store = MemoryStore(self.clock, limits)
         self.catalog = catalog or Catalog(builtin(RULES))
-        ownership = Ownership()
+        ownership = Ownership(MergeTypes(self.catalog))
         self.objects = Objects(
             self.catalog.rules, self.clock, identities=Identities(Random(0)), notes=Notes(ownership=ownership)
         )

@@ -100,6 +100,7 @@ class Column:
     name: str
     type: str
     format: str = ""
+    description: str = ""
     priority: int = 0  # above 0: only where a wide table is asked for
 
 

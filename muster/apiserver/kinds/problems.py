@@ -37,11 +37,11 @@ def forbidden(path: str, detail: str) -> InvalidObject:
 
 
 def too_long(path: str, most_bytes: int) -> InvalidObject:
-    return InvalidObject(path, f"Too long: may not be more than {most_bytes} bytes")
+    return InvalidObject(path, f"Too long: may not be more than {most_bytes} byte{'s' * (most_bytes != 1)}")
 
 
 def too_many(path: str, count: int, most: int) -> InvalidObject:
-    return InvalidObject(path, f"Too many: {count}: must have at most {most} items")
+    return InvalidObject(path, f"Too many: {count}: must have at most {most} item{'s' * (most != 1)}")
 
 
 def not_found(path: str, value: Any) -> InvalidObject:
