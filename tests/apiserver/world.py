@@ -17,6 +17,8 @@ from muster.apiserver.api import Api
 from muster.apiserver.apply.ownership import Ownership
 from muster.apiserver.asgi import App
 from muster.apiserver.authentication import ADMIN, Authenticator, Reviewed
+from muster.apiserver.definitions.checks import RULES as DEFINITION_RULES
+from muster.apiserver.definitions.establishing import Definitions
 from muster.apiserver.definitions.merging import MergeTypes
 from muster.apiserver.facts import KINDS as FACTS
 from muster.apiserver.requests import User
@@ -60,6 +62,7 @@ RULES: Mapping[str, KindRules] = {
         _plain("batch", "v1", "Job"),
         _plain("policy", "v1", "PodDisruptionBudget"),
         replace(_plain("", "v1", "Event"), has_generation=False, convert=event_views.convert),
+        DEFINITION_RULES,
     )
 }
 
@@ -83,26 +86,28 @@ class World:
         limits: Limits | None = None,
         authenticator: Authenticator | None = None,
         catalog: Catalog | None = None,
+        store: MemoryStore | None = None,  # with what another world has left
     ) -> None:
         self.clock = VirtualClock(START_S)
-        self.store = MemoryStore(self.clock, limits)
+        self.store = store or MemoryStore(self.clock, limits)
         self.catalog = catalog or Catalog(builtin(RULES))
         ownership = Ownership(MergeTypes(self.catalog))
         self.objects = Objects(
             self.catalog.rules, self.clock, identities=Identities(Random(0)), notes=Notes(ownership=ownership)
         )
         self.front = AsyncStore(self.store, pace_s=0)
-        admission = Admission(self.store, Random(0))
+        self.definitions = Definitions(self.front, self.objects, self.catalog, self.clock)
         self.api = Api(
             store=self.front,
             objects=self.objects,
             catalog=self.catalog,
             clock=self.clock,
-            admission=admission,
+            admission=Admission(self.store, Random(0)),
             ownership=ownership,
+            on_definitions=self.definitions.settle,
         )
         self.app = App(self.api, authenticator or Everybody())
-        for name in ("default", "other"):
+        for name in ("default", "other") if store is None else ():
             self.store.write(self.objects.create("namespaces", namespace(name)))
 
     async def request(

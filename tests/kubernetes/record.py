@@ -1,7 +1,8 @@
 """Writes down what a real server says, for the tests that do without one: `python -m tests.kubernetes.record`.
 
 The files are tests/apiserver/kinds/defaults.jsonl (an object for each of objects.yaml, as it comes back) and
-verdicts.jsonl (a code and causes for some of the broken ones).
+verdicts.jsonl (a code and causes for some of the broken ones), and tests/apiserver/definitions/verdicts.jsonl (the same
+for definitions).
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from tests.apiserver.definitions.servers import DEFINITIONS
+from tests.apiserver.definitions.stories import stories
+from tests.kubernetes.client import Client
 from tests.kubernetes.comparison import Question, Theirs, asked, broken, label_of, samples
 from tests.kubernetes.plane import started
 from tests.support import ROOT
 
 FOLDER = ROOT / "tests" / "apiserver" / "kinds"
 DEFAULTS, VERDICTS = FOLDER / "defaults.jsonl", FOLDER / "verdicts.jsonl"
+OF_DEFINITIONS = ROOT / "tests" / "apiserver" / "definitions" / "verdicts.jsonl"
 EVERY = 8
 
 
@@ -33,6 +38,14 @@ def main() -> None:
         _write(DEFAULTS, [theirs.create(item).body for item in samples()])
         verdicts = asked(lambda one: theirs.create(one.item), questions())
         _write(VERDICTS, [[one.code, sorted(map(list, one.causes))] for one in verdicts])
+        _write(OF_DEFINITIONS, [definition_verdict(plane.client, name, one) for name, one in stories()])
+
+
+def definition_verdict(client: Client, name: str, definition: Any) -> list[Any]:
+    """What a server says of one definition."""
+    answer = client.request("POST", f"{DEFINITIONS}?dryRun=All", definition)
+    causes = (answer.json.get("details") or {}).get("causes") or ()
+    return [name, answer.status, sorted([one.get("field", ""), one["reason"]] for one in causes)]
 
 
 def _write(path: Path, rows: list[Any]) -> None:
