@@ -101,7 +101,7 @@ def _check(given: Json) -> Problems:
 
 
 def _name_problems(given: Json) -> Problems:
-    spec, name = given["spec"], given["metadata"]["name"]
+    spec, name = given["spec"], given["metadata"].get("name", "")
     if name != f"{spec['names']['plural']}.{spec['group']}":
         yield invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
 
