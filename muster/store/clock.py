@@ -39,24 +39,24 @@ class VirtualClock:
 
     def __init__(self, start_s: float = 0.0) -> None:
         self._start_s = start_s
-        self._now_s = start_s
+        self._passed_s = 0.0  # all is counted from the start: small steps are lost in seconds since 1970
         self._order = itertools.count()  # who went to sleep first wakes first
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
 
     def now_s(self) -> float:
-        return self._now_s
+        return self._start_s + self._passed_s
 
     def monotonic_s(self) -> float:
-        return self._now_s - self._start_s
+        return self._passed_s
 
     async def sleep(self, seconds: float) -> None:
         """Wait until somebody has advanced the clock that far."""
         woken = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (self._now_s + max(0.0, seconds), next(self._order), woken))
+        heapq.heappush(self._sleepers, (self._passed_s + max(0.0, seconds), next(self._order), woken))
         await woken
 
     def next_due_s(self) -> float | None:
-        """When the next sleeper wakes; `None` when nobody sleeps."""
+        """When the next sleeper wakes, by the monotonic clock; `None` when nobody sleeps."""
         while self._sleepers and self._sleepers[0][2].done():
             heapq.heappop(self._sleepers)  # cancelled while asleep
         return self._sleepers[0][0] if self._sleepers else None
@@ -64,8 +64,11 @@ class VirtualClock:
     def advance(self, seconds: float) -> None:
         """Let time pass and wake whom it has become time for, in order."""
         assert seconds >= 0, f"time does not go back by {-seconds} s"
-        until_s = self._now_s + seconds
+        self.advance_to(self._passed_s + seconds)
+
+    def advance_to(self, until_s: float) -> None:
+        """Let time pass up to a moment of the monotonic clock."""
         while (due_s := self.next_due_s()) is not None and due_s <= until_s:
-            self._now_s = max(self._now_s, due_s)
+            self._passed_s = max(self._passed_s, due_s)
             heapq.heappop(self._sleepers)[2].set_result(None)
-        self._now_s = until_s
+        self._passed_s = max(self._passed_s, until_s)

@@ -1,0 +1,47 @@
+"""The writes that controllers make, one object at a time: what any API server can do for them.
+
+`Client` is what a controller sees. On the embedded server the writes go through the same admission as everybody's, on a
+real cluster through its API; `PlainClient` writes by the rules of objects alone, for tests and for what stands below
+the server.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from muster.store.aio import AsyncStore
+from muster.store.kinds import Object
+from muster.store.objects import PLAINLY, By, Objects, Part, decode
+from muster.store.records import Key
+from muster.store.rules import Deletion
+
+
+class Client(Protocol):
+    """Writes that are durable when they return, and raise a `StoreError` when they were not made."""
+
+    async def create(self, resource: str, given: Object) -> Object:
+        """Add an object; gives it as it is kept."""
+
+    async def update(self, key: Key, given: Object, part: Part = Part.MAIN) -> Object:
+        """Replace an object, or its status; refused when it has another revision than the one given."""
+
+    async def delete(self, key: Key, deletion: Deletion = PLAINLY) -> Object:
+        """Remove an object, or mark it; gives its last state."""
+
+
+class PlainClient:
+    """Writes to a store of this process."""
+
+    def __init__(self, store: AsyncStore, objects: Objects, user: str) -> None:
+        self._store = store
+        self._objects = objects
+        self._by = By(user)
+
+    async def create(self, resource: str, given: Object) -> Object:
+        return decode((await self._store.write(self._objects.create(resource, given, self._by))).record)
+
+    async def update(self, key: Key, given: Object, part: Part = Part.MAIN) -> Object:
+        return decode((await self._store.write(self._objects.update(key, given, part=part, by=self._by))).record)
+
+    async def delete(self, key: Key, deletion: Deletion = PLAINLY) -> Object:
+        return decode((await self._store.write(self._objects.delete(key, deletion, by=self._by))).record)
