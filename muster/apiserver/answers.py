@@ -68,6 +68,7 @@ class Stream:
 
     chunks: AsyncGenerator[bytes, None]
     headers: Headers = field(default=())
+    content_type: bytes = JSON_TYPE
 
 
 class Form(Enum):

@@ -12,6 +12,7 @@ from muster.apiserver.rights.service_accounts import ServiceAccounts
 from muster.apiserver.rights.tokens import SigningKey
 from muster.apiserver.served import Catalog
 from muster.apiserver.watch_lines import SharedLines
+from muster.model.pod_streams import NoNodes, PodStreams
 from muster.store.aio import AsyncStore
 from muster.store.clock import Clock
 from muster.store.objects import Objects
@@ -32,6 +33,7 @@ class Api:
     admission: Admission
     ownership: Ownership  # the same that `objects` has
     key: SigningKey = field(default_factory=SigningKey.new)  # of the tokens for service accounts
+    nodes: PodStreams = field(default_factory=NoNodes)  # who runs the pods
     lines: SharedLines = field(default_factory=SharedLines)
     on_definitions: Callable[[], Awaitable[None]] = _nothing_to_do  # after a definition was written
     access: Access = field(init=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from muster.apiserver.definitions.conversion import Unconverted
 from muster.apiserver.discovery import Discovery
 from muster.apiserver.limits import Limits
 from muster.apiserver.lists import get_object, list_objects
+from muster.apiserver.pod_streams.connecting import CONNECTED, GONE, Conversation, Room, Wire, converse, hold
 from muster.apiserver.requests import Message, Receive, Request, Target, User, read_json
 from muster.apiserver.rights.access import MASTERS, question_of
 from muster.apiserver.rights.audit import AuditLog, Entry
@@ -77,10 +79,14 @@ class App:
         self._documents: Documents | None = None
         self._documents_epoch = 0
         self.limits = Limits()
+        self.pod_room = Room()
         self.streams = Streams()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        if scope["type"] == "websocket":
+            await self._connect(scope, receive, send)
+            return
         assert scope["type"] == "http", f"asked for {scope['type']}"
         received_s = self._api.clock.now_s()
         exchange = _Exchange()
@@ -106,16 +112,63 @@ class App:
         # Before anything else is done for it: there may be thousands. Who is told to come back has no line in the log.
         flow = await self.limits.enter(user, request.header(b"user-agent"))
         try:
-            if request.path.startswith(("/api/", "/apis/")) and self._is_about_objects(request.path):
-                exchange.target = find_target(request.path, self._api.catalog)
-            exchange.asked = question_of(request, exchange.target)
-            acting_as = acting_as_whom(self._api.access, user, scope["headers"])
-            if acting_as is not user:
-                request.user = exchange.acting_as = acting_as
-            exchange.reason = self._api.access.check(request.user, exchange.asked)
+            self._check(exchange, request, scope)
             return await self._allowed(request, exchange)
         finally:
             self.limits.leave(flow)
+
+    def _check(self, exchange: _Exchange, request: Request, scope: Message) -> Question:
+        """Find out what is asked for and on whose behalf, and refuse what they may not do."""
+        if request.path.startswith(("/api/", "/apis/")) and self._is_about_objects(request.path):
+            exchange.target = find_target(request.path, self._api.catalog)
+        asked = exchange.asked = question_of(request, exchange.target)
+        acting_as = acting_as_whom(self._api.access, exchange.user, scope["headers"])
+        if acting_as is not exchange.user:
+            request.user = exchange.acting_as = acting_as
+        exchange.reason = self._api.access.check(request.user, asked)
+        return asked
+
+    async def _connect(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Connect a client with a pod, or say as HTTP would why not."""
+        received_s, code = self._api.clock.now_s(), 101
+        exchange = _Exchange()
+        with ExitStack() as held:
+            try:
+                protocol, conversation = await self._prepare(exchange, {**scope, "method": "GET"}, receive)
+                assert exchange.request is not None, "it was read"
+                held.enter_context(self.pod_room.one(exchange.request.user.name))
+            except Exception as error:
+                answer = _refusal(error, exchange.request, exchange.target)
+                code = answer.status
+                await _send_answer(answer, send, [], kind="websocket.http.response")
+            else:
+                await self._hold(protocol, conversation, Wire(receive, send, scope["extensions"].get(GONE)))
+        if self._audit is not None and exchange.asked is not None:
+            self._note(exchange, scope, code, received_s)
+
+    async def _prepare(self, exchange: _Exchange, scope: Message, receive: Receive) -> tuple[str, Conversation]:
+        user = exchange.user = self._enter(scope)
+        request = exchange.request = Request(scope, receive, user)
+        flow = await self.limits.enter(user, request.header(b"user-agent"))
+        try:
+            asked = self._check(exchange, request, scope)
+            if exchange.target is None or exchange.target.subresource not in CONNECTED:
+                raise no_such_route()
+            # Whoever may look at a pod may not therefore run commands in it; Kubernetes asks for both, too.
+            exchange.asked = asked._replace(verb="create")
+            exchange.reason = self._api.access.check(request.user, exchange.asked)
+            return converse(self._api, request, exchange.target, scope["subprotocols"])
+        finally:
+            self.limits.leave(flow)
+
+    @staticmethod
+    async def _hold(protocol: str, conversation: Conversation, wire: Wire) -> None:
+        try:
+            await hold(protocol, conversation, wire)
+        except Exception:
+            log.exception("a connection with a pod failed")
+            with suppress(OSError):
+                await wire.send({"type": "websocket.close", "code": 1011})
 
     async def _allowed(self, request: Request, exchange: _Exchange) -> Answer | Stream:
         """The answer to somebody who may ask this."""
@@ -191,6 +244,8 @@ class App:
             return watch_objects(self._api, request, target)
         if target.served.resource == DEFINITIONS and verb not in ("get", "list"):
             return await self._change_definition(request, target, verb)
+        if target.subresource == "log":
+            self.streams.check_room(request.user.name)
         if target.subresource:
             return await subresources.HANDLERS[target.subresource](self._api, request, target)
         if target.served.rules is None:
@@ -201,8 +256,9 @@ class App:
             return get_object(self._api, request, target)
         return await _VERBS[verb](self._api, request, target)
 
-    async def _change_definition(self, request: Request, target: Target, verb: str) -> Answer:
+    async def _change_definition(self, request: Request, target: Target, verb: str) -> Answer | Stream:
         """A write to a definition is answered when it is in force: what comes next may rely on it."""
+        answer: Answer | Stream
         if target.subresource:
             answer = await subresources.HANDLERS[target.subresource](self._api, request, target)
         else:
@@ -282,13 +338,13 @@ def _refusal(error: Exception, request: Request | None, target: Target | None) -
     return Answer(problem.code, encode(problem.status()), headers=headers)
 
 
-async def _send_answer(answer: Answer, send: Send, warnings: list[str]) -> None:
+async def _send_answer(answer: Answer, send: Send, warnings: list[str], *, kind: str = "http.response") -> None:
     body = answer.body
     headers = [(b"content-type", answer.content_type), (b"content-length", str(len(body)).encode()), *answer.headers]
     headers += warning_headers(warnings)
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": f"{kind}.start", "status": answer.status, "headers": headers})
     if isinstance(body, Joined):
         for chunk in body.chunks():
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await send({"type": f"{kind}.body", "body": chunk, "more_body": True})
         body = b""
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": f"{kind}.body", "body": body})

@@ -18,6 +18,7 @@ MOST_HEAD_BYTES = 1024 * 1024  # as much as Go's server takes
 REQUEST_S = 75.0  # for a request to come whole: longer than a handler waits for a body, so that it can say so
 STALLED_S = 30.0  # for a client to read what was written
 MOST = 20_000  # twice as many as there may be watches
+_UPGRADED = (b"/exec", b"/attach", b"/portforward")
 _KEPT_FILES = 256  # of those that a process may open, for all that is no connection
 _WANTED_FILES = MOST + _KEPT_FILES
 
@@ -79,6 +80,22 @@ class Connection(HttpToolsProtocol):
         self.request_since_s = None
         super().on_message_complete()
 
+    def _should_upgrade(self) -> bool:
+        """Only connections with pods are WebSockets; to all others the header means nothing."""
+        path = self.url.partition(b"?")[0]
+        is_meant = self.scope["method"] == "GET" and path.endswith(_UPGRADED) and self.url.isascii()
+        return is_meant and super()._should_upgrade()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """The client is told, by an answer; nobody else needs to be."""
+
+    def handle_websocket_upgrade(self) -> None:
+        self.connections.discard(self)
+        protocol = websocket_protocol()(config=self.config, server_state=self.server_state, app_state=self.app_state)
+        protocol.connection_made(self.transport)
+        self.transport.set_protocol(protocol)
+        protocol.begin(self.url, self.headers, self._certified)
+
     def pause_writing(self) -> None:
         self.reading_since_s = self.loop.time()
         super().pause_writing()
@@ -92,6 +109,13 @@ class Connection(HttpToolsProtocol):
         request_s, reading_s = self.request_since_s, self.reading_since_s
         is_sending_late = request_s is not None and request_s < now_s - REQUEST_S
         return is_sending_late or (reading_s is not None and reading_s < now_s - STALLED_S)
+
+
+def websocket_protocol() -> Any:
+    """What takes a connection over that becomes a WebSocket; imported late, since few servers ever need it."""
+    from muster.apiserver.websocket_protocol import WebSocketProtocol
+
+    return WebSocketProtocol
 
 
 def hang_up_on_late(connections: Iterable[Any], now_s: float) -> None:

@@ -16,8 +16,23 @@ from muster.store.kinds import KindRules
 if TYPE_CHECKING:
     from muster.apiserver.definitions.kinds import CustomKind
 
-# What the server knows how to answer. Kubernetes has more, most of which need a kubelet.
-_SUBRESOURCES = frozenset({"status", "scale", "binding", "eviction", "finalize", "token"})
+# What the server knows how to answer.
+_SUBRESOURCES = frozenset(
+    {
+        "attach",
+        "binding",
+        "ephemeralcontainers",
+        "eviction",
+        "exec",
+        "finalize",
+        "log",
+        "portforward",
+        "resize",
+        "scale",
+        "status",
+        "token",
+    }
+)
 _EVENTS = ("events.k8s.io", "v1", "Event")  # a view of the core kind
 _SENT_ONLY = frozenset(
     {

@@ -18,12 +18,14 @@ import uvicorn
 
 from muster.apiserver.asgi import App
 from muster.apiserver.certificates import TlsFiles
-from muster.apiserver.connections import Connection, hang_up_on_late, most_connections
+from muster.apiserver.connections import Connection, hang_up_on_late, most_connections, websocket_protocol
 
 _KEEP_ALIVE_S = 120  # clients keep connections for 90
 _LAST_ANSWERS_S = 5
 _BACKLOG = 1_024
 _LOOK_TICKS = 50  # of a tenth of a second: how often connections are looked at
+MOST_MESSAGE_BYTES = 1024 * 1024  # in a WebSocket; kubectl sends 32 KiB
+_PING_S = 30.0
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -107,7 +109,12 @@ async def serve(app: App, listening: socket.socket, tls: ssl.SSLContext | None, 
     Connection.most = most_connections()
     settings: dict[str, Any] = {
         "http": Connection,
-        "ws": "none",
+        "ws": websocket_protocol,
+        "ws_max_size": MOST_MESSAGE_BYTES,
+        "ws_per_message_deflate": False,
+        "ws_ping_interval": _PING_S,
+        # Whoever is slow to read what it was sent does not answer either, and is waited for.
+        "ws_ping_timeout": None,
         "lifespan": "off",
         "log_config": None,
         "access_log": False,

@@ -1,4 +1,4 @@
-"""Watches on their way to clients, as many as there is room for. Used by `asgi`."""
+"""Watches and logs on their way to clients, as many as there is room for. Used by `asgi`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Streams:
 
 
 async def _pump(stream: Stream, send: Send) -> None:
-    headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private"), *stream.headers]
+    headers = [(b"content-type", stream.content_type), (b"cache-control", b"no-cache, private"), *stream.headers]
     try:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         async for chunk in stream.chunks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from muster.apiserver import namespaces
-from muster.apiserver.answers import Answer, Form, form_of, json_answer, one_answer, shown_object
+from muster.apiserver.answers import Answer, Form, Stream, form_of, json_answer, one_answer, shown_object
 from muster.apiserver.api import Api
 from muster.apiserver.apply.handling import APPLY_PATCH, applied_by, applier, check_config, read_config
 from muster.apiserver.bodies import read_given
@@ -14,6 +14,9 @@ from muster.apiserver.definitions.scales import scale_of as custom_scale_of
 from muster.apiserver.definitions.scales import scaled
 from muster.apiserver.eviction import evict
 from muster.apiserver.patches import apply_patch
+from muster.apiserver.pod_parts import ephemeral_containers, resize
+from muster.apiserver.pod_streams.connecting import without_upgrade
+from muster.apiserver.pod_streams.logs import log
 from muster.apiserver.requests import Request, Target, read_object
 from muster.apiserver.rights.token_requests import request_token
 from muster.apiserver.served import Served
@@ -29,7 +32,7 @@ from muster.store.objects import Objects, Part, Written, decode
 from muster.store.port import Change, Transaction
 from muster.store.records import Key, Record
 
-Handler = Callable[[Api, Request, Target], Awaitable[Answer]]
+Handler = Callable[[Api, Request, Target], Awaitable[Answer | Stream]]
 CREATED = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 _SCALE = "Scale"
 _SCALE_VERSION = "autoscaling/v1"
@@ -242,4 +245,10 @@ HANDLERS: dict[str, Handler] = {
     "eviction": evict,
     "finalize": finalize,
     "token": request_token,
+    "ephemeralcontainers": ephemeral_containers,
+    "resize": resize,
+    "log": log,
+    "exec": without_upgrade,
+    "attach": without_upgrade,
+    "portforward": without_upgrade,
 }

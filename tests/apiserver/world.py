@@ -23,6 +23,7 @@ from muster.apiserver.definitions.merging import MergeTypes
 from muster.apiserver.facts import KINDS as FACTS
 from muster.apiserver.requests import User
 from muster.apiserver.served import Catalog, builtin
+from muster.model.pod_streams import PodStreams
 from muster.store.aio import AsyncStore
 from muster.store.clock import VirtualClock
 from muster.store.history import Limits
@@ -109,6 +110,11 @@ class World:
         self.app = App(self.api, authenticator or Everybody())
         for name in ("default", "other") if store is None else ():
             self.store.write(self.objects.create("namespaces", namespace(name)))
+
+    def set_nodes(self, nodes: PodStreams) -> None:
+        """Have others run the pods from now on."""
+        self.api = replace(self.api, nodes=nodes)
+        self.app = App(self.api, Everybody())
 
     async def request(
         self, method: str, path: str, body: object = None, *, headers: Mapping[str, str] | None = None

@@ -1,0 +1,1 @@
+"""Logs, commands and ports of running pods, in the protocols that kubectl speaks."""
