@@ -34,6 +34,15 @@ async def pod(cluster):
     await cluster.node.start("p", "main", WAITING)
 
 
+async def shown(socket, lines):
+    """So many lines of what comes next."""
+    found = b""
+    async with asyncio.timeout(SOON_S):
+        while found.count(b"\n") < lines:
+            found += (await socket.recv())[1:]
+    return found
+
+
 async def all_of(socket):
     """What came on each channel until the server closed."""
     found: dict[int, bytes] = {}
@@ -114,11 +123,7 @@ def test_a_terminal_and_its_size(tmp_path):
                 await socket.send(b"\x04" + json.dumps(size).encode())
             await socket.send(b"\x04{")
             await socket.send(b"\x00go\n")
-            shown = b""
-            async with asyncio.timeout(SOON_S):
-                while b"True" not in shown:
-                    shown += (await socket.recv())[1:]
-            assert shown == b"go\r\nTrue 99 33\r\n"
+            assert await shown(socket, 2) == b"go\r\nTrue 99 33\r\n"
             await socket.send(b"\x00\x04")  # the end of input, as terminals have it
             assert json.loads((await all_of(socket))[3])["status"] == "Success"
 
@@ -131,8 +136,7 @@ def test_attaching_to_what_runs(tmp_path):
         container = await cluster.node.start("p", "main", ECHO)
         async with cluster.connect("p/attach?stdin=true&stdout=true") as socket:
             await socket.send(b"\x00one\n")
-            async with asyncio.timeout(SOON_S):
-                assert await socket.recv() == b"\x01got one\n"
+            assert await shown(socket, 1) == b"got one\n"
         assert container.process.process.returncode is None, "it goes on when the client has gone"
         async with cluster.connect("p/attach?stdin=true&stdout=true") as socket:
             await socket.send(b"\xff\x00")
