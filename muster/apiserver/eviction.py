@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from muster.apiserver.admission.review import admitted_part
 from muster.apiserver.answers import Answer, json_answer
 from muster.apiserver.api import Api
 from muster.apiserver.deletion import deletion_in
@@ -34,7 +35,8 @@ _DONE = ("Succeeded", "Failed")
 async def evict(api: Api, request: Request, target: Target) -> Answer:
     """Delete a pod unless a budget forbids it."""
     by = request.writer("CreateOptions")
-    eviction = Fields.of(read_object(request, await request.body(), "Eviction"))
+    sent = read_object(request, await request.body(), "Eviction")
+    eviction = Fields.of(await admitted_part(api, request, target, sent))
     if eviction.child("metadata").text("name") not in ("", target.name):
         raise bad_request("name in URL does not match name in Eviction object")
     deletion = deletion_in(eviction.child("deleteOptions"))

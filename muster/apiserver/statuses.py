@@ -12,7 +12,7 @@ import msgspec
 
 from muster.apiserver.served import Served
 from muster.model.errors import InvalidObject, InvalidObjects
-from muster.store.errors import AlreadyExists, Conflict, Expired, NotFound, Refused, TooNew, Unavailable
+from muster.store.errors import AlreadyExists, Conflict, Expired, Forbidden, NotFound, Refused, TooNew, Unavailable
 from muster.store.records import Key
 
 Json = dict[str, Any]
@@ -162,6 +162,8 @@ def problem_of(error: Exception, served: Served | None, name: str) -> Problem | 
             return conflict(error.key, error.problem)
         case Refused():
             return _refused(error)
+        case Forbidden():
+            return forbidden(error.key, error.problem)
         case Expired():
             return expired(f"too old resource version: {error.asked} ({error.oldest})")
         case TooNew():

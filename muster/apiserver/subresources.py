@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from muster.apiserver import namespaces
+from muster.apiserver.admission.review import Outcome, View, admitted, admitted_part, attributes_of, reviewed
 from muster.apiserver.answers import Answer, Form, Stream, form_of, json_answer, one_answer, shown_object
 from muster.apiserver.api import Api
 from muster.apiserver.apply.handling import APPLY_PATCH, applied_by, applier, check_config, read_config
@@ -21,6 +22,8 @@ from muster.apiserver.requests import Request, Target, read_object
 from muster.apiserver.rights.token_requests import request_token
 from muster.apiserver.served import Served
 from muster.apiserver.statuses import bad_request, conflict, invalid
+from muster.apiserver.webhooks import Operation
+from muster.apiserver.webhooks.attributes import Sort
 from muster.apiserver.writes import changed, in_version, patch, settle_name, update
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
@@ -51,6 +54,8 @@ async def finalize(api: Api, request: Request, target: Target) -> Answer:
     by = request.writer("UpdateOptions", target)
     given = await read_given(request, target.served)
     settle_name(given, target)
+    asked = attributes_of(request, target, Operation.UPDATE, object=given)
+    given = await admitted(api, request, asked) or given
     written = await api.store.write(namespaces.finalize(api.objects, target.key, given, by))
     return one_answer(api.clock, request, target.served, written.record)
 
@@ -65,7 +70,7 @@ async def scale(api: Api, request: Request, target: Target) -> Answer:
         return _scale_answer(api, request, target.served, api.store.store.get(target.key))
     body = await request.body()
     if request.content_type == APPLY_PATCH:
-        written = await api.store.write(_scale_applied(api, request, target, body))
+        written, _ = await _reviewed_scale(api, request, target, lambda api: _scale_applied(api, request, target, body))
         return _scale_answer(api, request, target.served, written.record)
     by = request.writer("PatchOptions" if request.method == "PATCH" else "UpdateOptions", target)
     given = None if request.method == "PATCH" else read_object(request, body, _SCALE)
@@ -80,8 +85,25 @@ async def scale(api: Api, request: Request, target: Target) -> Answer:
         metadata = {**before["metadata"], "resourceVersion": revision or before["metadata"]["resourceVersion"]}
         return {**_scaled(before, _replicas_in(wanted, target), target), "metadata": metadata}
 
-    written = await api.store.write(changed(api, target.key, how, by=by))
+    written, _ = await _reviewed_scale(api, request, target, lambda api: changed(api, target.key, how, by=by))
     return _scale_answer(api, request, target.served, written.record)
+
+
+async def _reviewed_scale(
+    api: Api, request: Request, target: Target, build: Callable[[Api], Change[Written]]
+) -> Outcome:
+    """A write to the scale, of which webhooks see nothing else."""
+
+    def build_outcome(api: Api) -> Change[Outcome]:
+        change = build(api)
+        return lambda write: (change(write), 200)
+
+    view = View(
+        Sort("autoscaling", "v1", _SCALE),
+        lambda whole: _patched_scale(whole, target.served.custom),
+        lambda whole, sent: _scaled(whole, _replicas_in(sent, target), target),
+    )
+    return await reviewed(api, request, target, build_outcome, view=view)
 
 
 def _replicas_in(wanted: Object, target: Target) -> int:
@@ -179,7 +201,8 @@ def _selector_text(selector: Object | None) -> str:
 async def bind(api: Api, request: Request, target: Target) -> Answer:
     """Put a pod on a node; the pod is named by the path, or by the binding itself."""
     by = request.writer("CreateOptions")
-    binding = Fields.of(read_object(request, await request.body(), "Binding"))
+    sent = read_object(request, await request.body(), "Binding")
+    binding = Fields.of(await admitted_part(api, request, target, sent))
     metadata = binding.child("metadata")
     name = target.name or metadata.text("name")
     if metadata.text("name") not in ("", name):

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 
 import msgspec
 
+from muster.apiserver.admission.review import Outcome, admitted, attributes_of, reviewed
 from muster.apiserver.answers import Answer, encode, list_body, one_answer, prepare, shown_bytes, success
 from muster.apiserver.api import Api
 from muster.apiserver.apply.handling import APPLY_PATCH, applied_by, applier, read_config
@@ -26,6 +28,7 @@ from muster.apiserver.rights.escalation import check_grant
 from muster.apiserver.rights.rbac import RESOURCES
 from muster.apiserver.served import Served
 from muster.apiserver.statuses import MODIFIED, Problem, bad_request, conflict, invalid, invalid_options
+from muster.apiserver.webhooks import Operation
 from muster.model.errors import InvalidObject, quoted
 from muster.store.errors import Conflict, NotFound
 from muster.store.kinds import Object
@@ -78,15 +81,16 @@ async def create(api: Api, request: Request, target: Target) -> Answer:
     by = request.writer("CreateOptions", target)
     given = await read_given(request, target.served)
     settle_namespace(given, target)
-    written = await api.store.write(_made(api, request, target, given, by))
+    written, _ = await reviewed(api, request, target, lambda api: _made(api, request, target, given, by))
     record = as_tried(written.record, "") if by.is_dry_run else written.record
     return one_answer(api.clock, request, target.served, record, 201)
 
 
-def _made(api: Api, request: Request, target: Target, given: Object, by: By) -> Change[Written]:
+def _made(api: Api, request: Request, target: Target, given: Object, by: By) -> Change[Outcome]:
     resource = target.served.resource
     check_grant(api.access, request.user, target, given, None)
-    return api.objects.create(resource, given, by, complete=lambda new, _: api.admission.complete_new(resource, new))
+    make = api.objects.create(resource, given, by, complete=lambda new, _: api.admission.complete_new(resource, new))
+    return lambda write: (make(write), 201)
 
 
 def _check_may_create(api: Api, request: Request, target: Target) -> None:
@@ -128,18 +132,18 @@ async def update(api: Api, request: Request, target: Target, part: Part = Part.M
             raise _no_revision(target)
         return given
 
-    def change(write: Transaction) -> tuple[Written, int]:
+    def change(api: Api, write: Transaction) -> Outcome:
         if is_made and write.get(target.key) is None:
             check_uid(target.key, None, metadata_of(given).get("uid"))
             if part is not Part.MAIN:
                 raise NotFound(target.key)
             given["metadata"].pop("resourceVersion", None)
             _check_may_create(api, request, target)
-            made = _made(api, request, target, given, by)(write)
+            made, _ = _made(api, request, target, given, by)(write)
             return (Written(as_tried(made.record, revision or "")) if by.is_dry_run else made), 201
         return changed(api, target.key, _granting(api, request, target, how), part=part, by=by)(write), 200
 
-    written, status = await api.store.write(change)
+    written, status = await reviewed(api, request, target, lambda api: partial(change, api))
     return one_answer(api.clock, request, served, written.record, status)
 
 
@@ -178,8 +182,11 @@ async def patch(api: Api, request: Request, target: Target, part: Part = Part.MA
             raise InvalidObject("metadata.uid", f"Invalid value: {quoted(given)}: field is immutable")
         return checked_after_patch(request, after, served)
 
-    granted = _granting(api, request, target, how)
-    written = await api.store.write(changed(api, target.key, granted, part=part, by=by))
+    def change(api: Api, write: Transaction) -> Outcome:
+        granted = _granting(api, request, target, how)
+        return changed(api, target.key, granted, part=part, by=by)(write), 200
+
+    written, _ = await reviewed(api, request, target, lambda api: partial(change, api))
     return one_answer(api.clock, request, target.served, written.record)
 
 
@@ -197,15 +204,15 @@ async def apply(api: Api, request: Request, target: Target, part: Part = Part.MA
         settle_name(after, target)
         return checked_after_patch(request, after, served)
 
-    def change(write: Transaction) -> tuple[Written, int]:
+    def change(api: Api, write: Transaction) -> Outcome:
         if write.get(target.key) is None and part is Part.MAIN:
             _check_may_create(api, request, target)
-            written = _made(api, request, target, settled(None, write.now_s), by)(write)
+            written, _ = _made(api, request, target, settled(None, write.now_s), by)(write)
             return Written(as_tried(written.record, "")) if by.is_dry_run else written, 201
         granted = _granting(api, request, target, lambda live: settled(live, write.now_s))
         return changed(api, target.key, granted, part=part, by=by)(write), 200
 
-    written, status = await api.store.write(change)
+    written, status = await reviewed(api, request, target, lambda api: partial(change, api))
     return one_answer(api.clock, request, served, written.record, status)
 
 
@@ -283,6 +290,7 @@ def settle_name(given: Object, target: Target) -> None:
 async def delete(api: Api, request: Request, target: Target) -> Answer:
     """Delete an object, or mark it for those who have to finish with it first."""
     deletion, by = await _asked_deletion(request, target)
+    await _admit_deletion(api, request, target)
     if target.served.resource == NAMESPACES:
         change = delete_namespace(api.objects, target.key, deletion, by)
     else:
@@ -294,6 +302,14 @@ async def delete(api: Api, request: Request, target: Target) -> Answer:
     if written.is_gone and target.served.resource not in _SHOWN_WHEN_GONE:
         return success(target.key, written.record.uid)
     return one_answer(api.clock, request, target.served, written.record)
+
+
+async def _admit_deletion(api: Api, request: Request, target: Target, key: Key | None = None) -> None:
+    """Ask webhooks whether an object may go; `key` says which where the request names many."""
+    asked = attributes_of(request, target, Operation.DELETE)
+    if api.webhooks.concern(asked):
+        before = in_version(decode(api.store.store.get(key or target.key)), target.served)
+        await admitted(api, request, replace(asked, before=before))
 
 
 async def _asked_deletion(request: Request, target: Target) -> tuple[Deletion, By]:
@@ -333,6 +349,9 @@ async def delete_collection(api: Api, request: Request, target: Target) -> Answe
     found = await find(store, target.scope, Wanted(), selection)
     for start in range(0, len(found.records), _DELETED_A_WRITE):
         keys = [record.key for record in found.records[start : start + _DELETED_A_WRITE]]
+        for key in keys:
+            with suppress(NotFound):
+                await _admit_deletion(api, request, target, key)
         try:
             await api.store.write(_delete_all(api.objects, keys, deletion, by))
         except Conflict as problem:

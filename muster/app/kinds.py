@@ -18,18 +18,33 @@ _OF_PARTS = ("get", "patch", "update")
 # Groups whose objects the server would have to act upon, and does not: to take them would be to promise it.
 _WITHOUT_EFFECT = frozenset(
     {
-        "admissionregistration.k8s.io",
         "apiregistration.k8s.io",
         "certificates.k8s.io",
         "flowcontrol.apiserver.k8s.io",
     }
 )
 
+# The same of single kinds.
+_POLICIES = frozenset(
+    f"{plural}.admissionregistration.k8s.io"
+    for plural in (
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+    )
+)
+
 
 def catalog() -> Catalog:
     """What is served."""
-    kept = {resource: rules for resource, rules in BUILTIN.items() if resource.partition(".")[2] not in _WITHOUT_EFFECT}
+    kept = {resource: rules for resource, rules in BUILTIN.items() if not _is_without_effect(resource)}
     return Catalog([*builtin({**kept, DEFINITIONS: RULES}), *_dialect_kinds()])
+
+
+def _is_without_effect(resource: str) -> bool:
+    group = resource.partition(".")[2]
+    return group in _WITHOUT_EFFECT or resource in _POLICIES
 
 
 def _dialect_kinds() -> Iterator[Served]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from muster.apiserver.admission import Admission
+from muster.apiserver.admission import Admission, Checks
 from muster.apiserver.api import Api
 from muster.apiserver.apply.ownership import Ownership
 from muster.apiserver.asgi import App
@@ -33,6 +33,7 @@ from muster.app.state_folder import kubeconfig_in, prepare_folder, tls_folder_in
 from muster.controllers.accounts import Accounts
 from muster.controllers.aggregation import Aggregation
 from muster.controllers.following import Following, Part
+from muster.controllers.quotas import recounts
 from muster.controllers.tidying import Tidying
 from muster.store.aio import AsyncStore
 from muster.store.backup import backup
@@ -87,11 +88,14 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
         write_kubeconfig(kubeconfig_in(folder), url=url, authority=files.authority.read_bytes(), token=token)
         served = catalog()
         ownership = Ownership(MergeTypes(served))
-        objects = Objects(served.rules, clock, identities=Identities(), notes=Notes(ownership=ownership))
+        notes = Notes(ownership=ownership, guard=Checks())
+        objects = Objects(served.rules, clock, identities=Identities(), notes=notes)
         front = AsyncStore(store, pace_s=_PACE_S)
         for change in first_objects(objects, store):
             await front.write(change)
         await front.write(first_roles(objects))
+        for recount in recounts(store):
+            await front.write(recount)
         definitions = Definitions(front, objects, served, clock)
         await definitions.settle()
         api = Api(
@@ -114,6 +118,7 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
             for one in loops:
                 one.cancel()
             await asyncio.gather(*loops, return_exceptions=True)
+            await api.webhooks.close()
             if audit is not None:
                 audit.close()
     finally:

@@ -1,4 +1,4 @@
-"""Follows all changes and deletes what they leave behind: what an owner has owned, what was in a namespace.
+"""Follows all changes and deletes what they leave behind: what an owner has owned, what was in a namespace, volumes.
 
 Started by `app` beside the server. It keeps no state that a restart would lose.
 """
@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 
 from muster.controllers.namespaces import emptied, namespace_after
+from muster.controllers.volumes_in_use import held_after, held_at_start, released
 from muster.store.aio import AsyncStore, AsyncWatch
 from muster.store.clock import Clock
 from muster.store.errors import Expired, StoreError, Unavailable
 from muster.store.garbage import collect, first_steps, steps_after
 from muster.store.objects import NAMESPACES, Objects
 from muster.store.port import Change
-from muster.store.records import Event, Scope
+from muster.store.records import Event, Key, Scope
 
 log = logging.getLogger(__name__)
 _PAUSE_S = 1.0  # after the store could not write
@@ -29,6 +30,7 @@ class Tidying:
         self._clock = clock
         self._uids: dict[str, None] = {}  # objects to look at, in the order they came up
         self._namespaces: dict[str, None] = {}
+        self._held: dict[Key, None] = {}  # claims and volumes
 
     async def run(self) -> None:
         """Tidy until cancelled."""
@@ -57,6 +59,7 @@ class Tidying:
         self._uids.update(dict.fromkeys(steps_after(event)))
         if name := namespace_after(event):
             self._namespaces[name] = None
+        self._held.update(dict.fromkeys(held_after(event)))
 
     async def step(self) -> bool:
         """Do one write; gives whether there may be more to do."""
@@ -69,6 +72,11 @@ class Tidying:
             name = next(iter(self._namespaces))
             if not await self._has_more(emptied(self._objects, name)):
                 del self._namespaces[name]
+            return True
+        if self._held:
+            key = next(iter(self._held))
+            await self._has_more(released(self._objects, key))
+            del self._held[key]
             return True
         return False
 
@@ -86,3 +94,4 @@ class Tidying:
         store = self._store.store
         self._uids = dict.fromkeys(first_steps(store, self._objects.kinds))
         self._namespaces = {record.key.name: None for record in store.page(Scope(NAMESPACES)).records}
+        self._held = dict.fromkeys(held_at_start(store))

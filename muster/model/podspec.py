@@ -19,7 +19,7 @@ from muster.model.labels import (
     read_required_terms,
     read_tolerations,
 )
-from muster.model.quantity import FINEST_POWER, Quantity
+from muster.model.quantity import FINEST_POWER, Format, Quantity, parse_quantity, quantity_text
 from muster.model.resources import AMOUNT_MAX, CPU, CPU_POWER, amount_of, amount_text
 
 CONTAINER = "Container"
@@ -115,6 +115,34 @@ def _total_requests(spec: Fields, limits_as_requests: bool) -> _Exact:
         _let_pod_limits_stand_in(pod, total)
     _add(total, _exact_amounts(spec.quantities("overhead")))
     return total
+
+
+def total_requests(spec: Fields) -> dict[str, Quantity]:
+    """What the pod as a whole asks for, with its overhead."""
+    return _as_quantities(_total_requests(spec, False), spec, lambda one: one.requests)
+
+
+def total_limits(spec: Fields) -> dict[str, Quantity]:
+    """What the pod as a whole may use at most; overhead counts only where there is a limit."""
+    total = _sum_of_containers(spec, lambda one: one.limits)
+    for resource, quantity in _Container.read(spec).limits.items():
+        if _is_pod_level(resource):
+            total[resource] = _exact(quantity)
+    overhead = _exact_amounts(spec.quantities("overhead"))
+    _add(total, {resource: amount for resource, amount in overhead.items() if total.get(resource)})
+    return _as_quantities(total, spec, lambda one: one.limits)
+
+
+def _as_quantities(total: _Exact, spec: Fields, part: _Part) -> dict[str, Quantity]:
+    """The sums, each written in the manner of the first amount that is part of it."""
+    named: dict[str, Quantity] = {}
+    for container in (_Container.read(spec), *_init_containers(spec), *reversed(_containers(spec))):
+        named.update((name, one) for name, one in part(container).items() if not one.is_zero)
+    result = {}
+    for resource, amount in total.items():
+        is_binary = resource in named and named[resource].format is Format.BINARY
+        result[resource] = parse_quantity(quantity_text(amount, power=-FINEST_POWER, binary=is_binary))
+    return result
 
 
 def _let_pod_limits_stand_in(pod: _Container, total: _Exact) -> None:

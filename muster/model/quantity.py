@@ -204,6 +204,21 @@ def quantity_text(amount: int, *, power: int, binary: bool) -> str:
     return Quantity(digits, exponent, is_negative=amount < 0, format=style).canonical()
 
 
+def sum_of(first: Quantity, second: Quantity) -> Quantity:
+    """Both together, exact to the finest that Kubernetes knows; written as the first is unless that is zero."""
+    power, most = -FINEST_POWER, 10**60
+    amount = first.scaled(power, most) + second.scaled(power, most)
+    digits, exponent = _normal(str(abs(amount)), FINEST_POWER)
+    style = second.format if first.is_zero else first.format
+    return Quantity(digits, exponent, is_negative=amount < 0, format=style)
+
+
+def negated(given: Quantity) -> Quantity:
+    """The same amount taken away."""
+    is_negative = not given.is_zero and not given.is_negative
+    return Quantity(given.digits, given.exponent, is_negative=is_negative, format=given.format)
+
+
 def _take_apart(text: str) -> tuple[_Parts, bool]:
     """The parts of the text, and whether its number has any digit at all."""
     if not text:

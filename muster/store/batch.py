@@ -19,6 +19,7 @@ class Batch:
         self.events: list[Event] = []
         self.calls: list[Callable[[], None]] = []  # to be made once all is durable
         self.staged: dict[Key, Record | None] = {}
+        self.by_resource: dict[str, dict[Key, Record | None]] = {}  # the same: most questions are about one resource
 
     def run(self, change: Change[Result]) -> Outcome[Result]:
         """Do one write: all of it, or nothing when it raises or says so."""
@@ -76,7 +77,8 @@ class BatchWrite:
         """The first objects of a resource or of one namespace of it."""
         unpublished = {
             key.path: record
-            for key, record in self._unpublished().items()
+            for layer in (self._batch.by_resource.get(scope.resource, {}), self._changed)
+            for key, record in layer.items()
             if key.resource == scope.resource and scope.namespace in (ALL, key.namespace)
         }
         table = self._batch.state.table(scope.resource)
@@ -115,6 +117,8 @@ class BatchWrite:
         if self._is_discarded:
             return
         self._batch.staged.update(self._changed)
+        for key, record in self._changed.items():
+            self._batch.by_resource.setdefault(key.resource, {})[key] = record
         self._batch.events.extend(self._events)
         self._batch.calls.extend(self._calls)
 

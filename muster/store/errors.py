@@ -44,6 +44,15 @@ class Refused(StoreError):
         self.problem = problem
 
 
+class Forbidden(StoreError):
+    """A rule of the namespace or the cluster does not allow the write, such as a quota; in the rule's own words."""
+
+    def __init__(self, key: Key, problem: str) -> None:
+        super().__init__(f"{key}: {problem}")
+        self.key = key
+        self.problem = problem
+
+
 class Expired(StoreError):
     """The history no longer reaches back to the revision asked for: list anew (410 Gone)."""
 

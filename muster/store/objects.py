@@ -93,11 +93,19 @@ class Ownership(Protocol):
         """The entries after a change; those before where the write is none but for its time."""
 
 
+class Guard(Protocol):
+    """Sees every write within its transaction, whoever makes it; may refuse it, and may write what follows from it."""
+
+    def check(self, write: Transaction, key: Key, new: Object | None, before: Record | None) -> None:
+        """After the write; `new` is None where the object is gone, `before` where there was none."""
+
+
 class Notes(NamedTuple):
-    """Who keeps notes of writes."""
+    """Who takes part in writes: notes them, or refuses them."""
 
     audit: Callable[[Audit], None] | None = None
     ownership: Ownership | None = None
+    guard: Guard | None = None
 
 
 NO_NOTES = Notes()
@@ -126,6 +134,7 @@ class Objects:
         self._identities = identities
         self._audit = notes.audit
         self._ownership = notes.ownership
+        self._guard = notes.guard
         self._has_namespaces = has_namespaces
 
     def create(
@@ -247,8 +256,11 @@ class Objects:
             raise Refused(key, f"the namespace {key.namespace} is being deleted")
 
     def _put(self, write: Transaction, verb: str, new: Object, key: Key, by: By) -> Written:
+        before = write.get(key)
         value = _encoded(new, write.next_revision)
         record = write.put(key, uid=new["metadata"]["uid"], value=value, owners=owners_of(new))
+        if self._guard is not None:
+            self._guard.check(write, key, new, before)
         return self._finish(write, verb, Written(record), by)
 
     def _let_go(self, write: Transaction, new: Object, key: Key, by: By) -> Written:
@@ -259,7 +271,10 @@ class Objects:
         return Written(msgspec.structs.replace(gone.record, value=_encode(new)), is_gone=True)
 
     def _remove(self, write: Transaction, last: Object, key: Key, by: By) -> Written:
+        before = write.get(key)
         record = write.remove(key, _encoded(last, write.next_revision))
+        if self._guard is not None:
+            self._guard.check(write, key, None, before)
         return self._finish(write, "delete", Written(record, is_gone=True), by)
 
     def _finish(self, write: Transaction, verb: str, written: Written, by: By) -> Written:

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from muster.apiserver import event_views
-from muster.apiserver.admission import Admission
+from muster.apiserver.admission import Admission, Checks
 from muster.apiserver.api import Api
 from muster.apiserver.apply.ownership import Ownership
 from muster.apiserver.asgi import App
@@ -93,9 +93,8 @@ class World:
         self.store = store or MemoryStore(self.clock, limits)
         self.catalog = catalog or Catalog(builtin(RULES))
         ownership = Ownership(MergeTypes(self.catalog))
-        self.objects = Objects(
-            self.catalog.rules, self.clock, identities=Identities(Random(0)), notes=Notes(ownership=ownership)
-        )
+        notes = Notes(ownership=ownership, guard=Checks())
+        self.objects = Objects(self.catalog.rules, self.clock, identities=Identities(Random(0)), notes=notes)
         self.front = AsyncStore(self.store, pace_s=0)
         self.definitions = Definitions(self.front, self.objects, self.catalog, self.clock)
         self.api = Api(
@@ -175,7 +174,7 @@ class Exchange:
 
     def answer(self) -> Answer:
         headers = {name.decode(): value.decode() for name, value in self.headers}
-        return Answer(self.status, headers, b"".join(self.chunks))
+        return Answer(self.status, headers, b"".join(self.chunks), tuple(self.warnings))
 
     @property
     def warnings(self) -> list[str]:
@@ -219,6 +218,10 @@ def in_world(test: Callable[[World], Awaitable[None]], **settings: Any) -> None:
     """Run a test's coroutine with a world of its own."""
 
     async def run() -> None:
-        await test(World(**settings))
+        world = World(**settings)
+        try:
+            await test(world)
+        finally:
+            await world.api.webhooks.close()
 
     asyncio.run(run())

@@ -20,13 +20,14 @@ from muster.apiserver.kinds import (
     quotas,
     services,
     storage,
+    webhooks,
     workloads,
 )
 from muster.apiserver.kinds.base import kind_rules, resource_of
 from muster.apiserver.kinds.kueue import KUEUE
 from muster.store.kinds import KindRules
 
-_FAMILIES = (pods, jobs, workloads, services, configs, cluster, storage, quotas, autoscaling, access)
+_FAMILIES = (pods, jobs, workloads, services, configs, cluster, storage, quotas, autoscaling, access, webhooks)
 _ELSEWHERE = frozenset({"events.events.k8s.io"})  # a view of another resource
 _WITHOUT_GENERATION = frozenset(
     {

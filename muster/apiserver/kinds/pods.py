@@ -32,7 +32,7 @@ _OF_QUALITY = ("cpu", "memory")
 def _fill(pod: Object) -> None:
     spec = pod["spec"]
     fill_pod(spec)
-    _tolerate_failing_nodes(spec)
+    tolerate_failing_nodes(spec)
     name = spec.get("priorityClassName") or ""
     if not name or name in _SYSTEM_CLASSES:
         spec.setdefault("priority", _SYSTEM_CLASSES.get(name, 0))
@@ -54,7 +54,7 @@ def _held_back(pod: Object) -> Object:
     }
 
 
-def _tolerate_failing_nodes(spec: Object) -> None:
+def tolerate_failing_nodes(spec: Object) -> None:
     """A pod stays for a while on a node that fails, unless it says for how long itself."""
     given = spec.get("tolerations") or []
     added = [

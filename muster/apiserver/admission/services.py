@@ -1,7 +1,4 @@
-"""What a new object gets that depends on others: pods the priority of their class, services addresses and ports.
-
-Called by writes before the object's own rules. One server owns its store, so that what is free is known here.
-"""
+"""Addresses and ports for services. One server owns its store, so that what is free is known here. For the chain."""
 
 from __future__ import annotations
 
@@ -10,11 +7,10 @@ import random
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
-from muster.apiserver.kinds.pods import with_priority
 from muster.store.kinds import Object
 from muster.store.objects import decode
 from muster.store.port import Store
-from muster.store.records import Record, Scope
+from muster.store.records import Scope
 
 SERVICES = ipaddress.IPv4Network("10.96.0.0/16")
 NODE_PORTS = range(30_000, 32_768)
@@ -23,41 +19,22 @@ _WITH_ADDRESS = ("ClusterIP", "NodePort", "LoadBalancer")
 _WITH_PORTS = ("NodePort", "LoadBalancer")
 
 
-class Admission:
-    """Completes objects before they are written."""
+class Addresses:
+    """Gives services what they need to be reached."""
 
-    def __init__(self, store: Store, chance: random.Random | None = None) -> None:
+    def __init__(self, store: Store, chance: random.Random) -> None:
         self._store = store
-        self._chance = chance or random.SystemRandom()
-        self._classes: dict[str, tuple[int, Object]] = {}  # by name, with the revision that was read
+        self._chance = chance
         self._promised: OrderedDict[str | int, None] = OrderedDict()
 
-    def complete_new(self, resource: str, given: Object) -> Object:
-        """A new object with what it gets from the state of others."""
-        if resource == "pods":
-            return with_priority(given, self._priority_classes())
-        return self.complete(resource, given, {})
-
-    def complete(self, resource: str, given: Object, before: Object) -> Object:
-        """The same for an object that is there already."""
-        spec = given.get("spec")
-        if resource == "services" and isinstance(spec, dict):
-            had = before.get("spec") or {}
-            with_address = spec if had.get("clusterIP") else self._with_address(spec)
-            return {**given, "spec": self._with_ports(with_address, had)}
-        return given
-
-    def _priority_classes(self) -> dict[str, Object]:
-        records = self._store.page(Scope("priorityclasses.scheduling.k8s.io")).records
-        return {record.key.name: self._read(record) for record in records}
-
-    def _read(self, record: Record) -> Object:
-        known = self._classes.get(record.key.name)
-        if known is None or known[0] != record.revision:
-            known = self._classes[record.key.name] = (record.revision, decode(record))
-        return known[1]
-
-    # Services --------------------------------------------------------------------------------------------------------
+    def complete(self, service: Object, before: Object | None) -> Object:
+        """A service with its address and its ports; what it had it keeps."""
+        spec = service.get("spec")
+        if not isinstance(spec, dict):
+            return service
+        had = (before or {}).get("spec") or {}
+        with_address = spec if had.get("clusterIP") else self._with_address(spec)
+        return {**service, "spec": self._with_ports(with_address, had)}
 
     def _with_address(self, spec: Object) -> Object:
         if spec.get("type", "ClusterIP") not in _WITH_ADDRESS or spec.get("clusterIP") or spec.get("clusterIPs"):

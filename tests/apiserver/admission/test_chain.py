@@ -7,7 +7,8 @@ from random import Random
 import msgspec
 import pytest
 
-from muster.apiserver.admission import NODE_PORTS, SERVICES, Admission
+from muster.apiserver.admission import Admission
+from muster.apiserver.admission.services import NODE_PORTS, SERVICES
 from muster.apiserver.statuses import Problem
 from muster.store.clock import VirtualClock
 from muster.store.memory import MemoryStore
