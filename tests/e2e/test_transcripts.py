@@ -23,6 +23,7 @@ NEEDS = {
     "delete": "kubernetes_with_controllers",  # one of them deletes what an object owned
     "rights": "kubernetes_with_controllers",  # one of them gathers the rules of roles
     "queues": "kubernetes_with_kueue",
+    "quotas": "kubernetes_with_controllers",  # one of them counts
 }
 
 
