@@ -9,14 +9,14 @@ from __future__ import annotations
 import random
 from typing import Any, Protocol
 
-from muster.apiserver.admission import limits, storage
+from muster.apiserver.admission import limits, pod_security, storage
 from muster.apiserver.admission.runtime_classes import with_runtime
 from muster.apiserver.admission.services import Addresses
 from muster.apiserver.kinds.pods import with_priority
 from muster.controllers.quotas import QuotaKeeper
 from muster.store.kinds import Object
 from muster.store.metadata import is_deleting
-from muster.store.objects import decode
+from muster.store.objects import NAMESPACES, decode
 from muster.store.port import Store, Transaction
 from muster.store.records import Key, Record, Scope
 
@@ -88,7 +88,7 @@ class Admission:
 
 
 class Checks:
-    """What every write has to pass within its transaction: ranges of limits, the growth of claims, quotas last."""
+    """What every write has to pass within its transaction: limits, pod security, growth of claims, quotas last."""
 
     def __init__(self) -> None:
         self._quotas = QuotaKeeper()
@@ -98,6 +98,7 @@ class Checks:
         if new is not None and not is_deleting(new):
             if key.resource == "pods" and before is None:  # what a pod asks for cannot change
                 limits.check_pod(key, new, _ranges(write, key.namespace))
+                _check_security(write, key, new)
             elif key.resource == "persistentvolumeclaims":
                 _check_claim(write, key, new, decode(before) if before is not None else None)
         self._quotas.check(write, key, new, before)
@@ -105,6 +106,13 @@ class Checks:
 
 def _ranges(write: Transaction, namespace: str) -> list[Object]:
     return [decode(record) for record in write.page(Scope(_RANGES, namespace), 0)]
+
+
+def _check_security(write: Transaction, key: Key, pod: Object) -> None:
+    namespace = write.get(Key(NAMESPACES, "", key.namespace))
+    # Few namespaces have the label, and looking for it is much cheaper than reading the object.
+    if namespace is not None and pod_security.ENFORCE.encode() in namespace.value:
+        pod_security.check_pod(key, pod, decode(namespace)["metadata"].get("labels") or {})
 
 
 def _check_claim(write: Transaction, key: Key, claim: Object, before: Object | None) -> None:

@@ -19,6 +19,7 @@ FINALIZER = "kubernetes"
 USER_PRIORITY_MOST = 1_000_000_000
 SYSTEM_PREFIX = "system-"
 NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+_SECURITY = ("privileged", "baseline", "restricted")
 _SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
@@ -37,6 +38,11 @@ def _fill_namespace(namespace: Object) -> None:
 
 
 def _check_namespace(namespace: Object) -> Problems:
+    labels = namespace["metadata"].get("labels") or {}
+    for mode in ("enforce", "audit", "warn"):
+        name = f"pod-security.kubernetes.io/{mode}"
+        if labels.get(name, _SECURITY[0]) not in _SECURITY:
+            yield invalid(f"metadata.labels[{name}]", labels[name], f"must be one of {', '.join(_SECURITY)}")
     for finalizer in namespace["spec"].get("finalizers") or ():
         yield from qualified_name(finalizer, "spec.finalizers")
         if "/" not in finalizer and finalizer != FINALIZER:

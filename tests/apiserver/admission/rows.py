@@ -11,7 +11,7 @@ from typing import Any
 Json = dict[str, Any]
 TOLD = Path(__file__).parent / "told.json"
 PODS, CLAIMS = "/api/v1/namespaces/{ns}/pods", "/api/v1/namespaces/{ns}/persistentvolumeclaims"
-CONFIGS, SERVICES = "/api/v1/namespaces/{ns}/configmaps", "/api/v1/namespaces/{ns}/services"
+SECRETS, SERVICES = "/api/v1/namespaces/{ns}/secrets", "/api/v1/namespaces/{ns}/services"
 RANGE = {
     "metadata": {"name": "range"},
     "spec": {
@@ -33,7 +33,7 @@ HARD = {
     "pods": "3",
     "cpu": "1",
     "limits.memory": "1Gi",
-    "count/configmaps": "1",
+    "count/secrets": "1",
     "requests.example.com/gpu": "2",
     "services.nodeports": "1",
     "requests.storage": "3Gi",
@@ -77,8 +77,8 @@ COUNTED: tuple[tuple[Any, ...], ...] = (
     ("POST", PODS, pod("fits", {"cpu": "300m"}, {"memory": "300Mi", "cpu": "4", "example.com/gpu": "2"})),
     ("POST", PODS, pod("more", {"cpu": "800m"}, {"memory": "800M", "cpu": "4", "example.com/gpu": "2"})),
     ("GET", "/api/v1/namespaces/{ns}/resourcequotas/quota", None),
-    ("POST", CONFIGS, {"metadata": {"name": "one"}}),
-    ("POST", CONFIGS, {"metadata": {"name": "two"}}),
+    ("POST", SECRETS, {"metadata": {"name": "one"}}),
+    ("POST", SECRETS, {"metadata": {"name": "two"}}),
     (
         "POST",
         SERVICES,
@@ -104,7 +104,57 @@ DEFAULT_CLASS = {
     "metadata": {"name": "usual", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
     "provisioner": "example.com/disks",
 }
-SETS = {"limited": LIMITED, "counted": COUNTED, "classes": CLASSES}
+
+
+def secured(name: str, *contexts: Json, **spec: Any) -> Json:
+    containers = [{"name": f"c{number}", "image": "i", "securityContext": one} for number, one in enumerate(contexts)]
+    return {"metadata": {"name": name}, "spec": {"containers": containers, **spec}}
+
+
+GOOD = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+HOST_PATH = {"volumes": [{"name": "v", "hostPath": {"path": "/"}}, {"name": "w", "hostPath": {"path": "/x"}}]}
+SECURED: tuple[tuple[Any, ...], ...] = tuple(
+    ("POST", PODS, body)
+    for body in (
+        secured("plain", {}),
+        secured("good", GOOD, GOOD),
+        secured("added", {"capabilities": {"add": ["SYS_ADMIN", "CHOWN", "BPF"]}}, {}),
+        secured("spaces", {}, hostNetwork=True, hostPID=True, hostIPC=True),
+        secured("paths", {}, **HOST_PATH),
+        secured("mount", {"procMount": "Unmasked"}, hostUsers=False),
+        secured("unconfined", {"seccompProfile": {"type": "Unconfined"}}, {}),
+        secured("pod-unconfined", {}, securityContext={"seccompProfile": {"type": "Unconfined"}}),
+        secured("selinux", {"seLinuxOptions": {"type": "spc_t", "user": "u"}}, {}),
+        secured("sysctl", {}, securityContext={"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}),
+        secured("root", {**GOOD, "runAsUser": 0}, GOOD),
+        secured("may-be-root", {**GOOD, "runAsNonRoot": False}, GOOD),
+        secured("escalates", {**GOOD, "allowPrivilegeEscalation": True}, {}),
+        secured("volumes", GOOD, volumes=[{"name": "n", "nfs": {"server": "s", "path": "/"}}, {"name": "e"}]),
+        secured(
+            "pod-good",
+            {k: GOOD[k] for k in ("allowPrivilegeEscalation", "capabilities")},
+            securityContext={"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        ),
+        {
+            "metadata": {"name": "port"},
+            "spec": {
+                "containers": [
+                    {
+                        "name": "c",
+                        "image": "i",
+                        "ports": [{"containerPort": 1, "hostPort": 1}, {"containerPort": 2, "hostPort": 2}],
+                    }
+                ]
+            },
+        },
+    )
+)
+SETS = {"limited": LIMITED, "counted": COUNTED, "classes": CLASSES, "baseline": SECURED, "restricted": SECURED}
 
 
 def preparations(namespace: str) -> list[tuple[str, str, Json]]:
@@ -123,13 +173,15 @@ def preparations(namespace: str) -> list[tuple[str, str, Json]]:
             ("PUT", f"{place}/resourcequotas/quota/status", {"metadata": {"name": "quota"}, "status": status}),
         ],
     }
-    return [("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}}), *made[namespace]]
+    labels = {"pod-security.kubernetes.io/enforce": namespace} if namespace in ("baseline", "restricted") else {}
+    metadata = {"name": namespace, "labels": labels}
+    return [("POST", "/api/v1/namespaces", {"metadata": metadata}), *made.get(namespace, [])]
 
 
 def sorted_words(said: Json) -> Json:
     """What is wrong comes in no order from a real server."""
     message = said["body"].get("message")
-    if message and "[" in message:
-        start, _, rest = message.partition("[")
+    start, mark, rest = (message or "").partition("forbidden: [")
+    if mark:
         said["body"]["message"] = start + " ".join(sorted(rest.rstrip("]").split(", ")))
     return said
