@@ -108,6 +108,15 @@ def _says(who: str, what: str) -> list[str]:
 # Baseline ------------------------------------------------------------------------------------------------------------
 
 
+def _app_armor(spec: Object, containers: list[Object]) -> tuple[str, list[str]]:
+    def is_bad(given: Object) -> bool:
+        return (_context(given).get("appArmorProfile") or {}).get("type") == "Unconfined"
+
+    who = [*(["pod"] if is_bad(spec) else []), *filter(None, [_who(containers, is_bad)])]
+    sentence = 'must not set AppArmor profile type to "Unconfined"'
+    return "forbidden AppArmor profile", _says(" and ".join(who), sentence)
+
+
 def _capabilities(_spec: Object, containers: list[Object]) -> tuple[str, list[str]]:
     return "non-default capabilities", _added(containers, _ADDED)
 
@@ -140,6 +149,24 @@ def _host_ports(_spec: Object, containers: list[Object]) -> tuple[str, list[str]
     who = _who(containers, lambda one: bool(ports(one)))
     verb = "use" if len(names) > 1 else "uses"
     return "hostPort", _says(who, f"{verb} hostPort{'s' * (len(used) > 1)} {', '.join(used)}")
+
+
+def _probed_hosts(_spec: Object, containers: list[Object]) -> tuple[str, list[str]]:
+    """A node could be made to knock anywhere by the probes and hooks of its pods."""
+    names = [one["name"] for one in containers if _hosts(one)]
+    hosts = sorted({host for one in containers for host in _hosts(one)})
+    who = _who(containers, lambda one: bool(_hosts(one)))
+    verb = "use" if len(names) > 1 else "uses"
+    told = f"{verb} probe or lifecycle host{'s' * (len(hosts) > 1)} {_quoted(hosts)}"
+    return "probe or lifecycle host", _says(who, told)
+
+
+def _hosts(container: Object) -> set[str]:
+    lifecycle = container.get("lifecycle") or {}
+    actions = [container.get(name) or {} for name in ("livenessProbe", "readinessProbe", "startupProbe")]
+    actions += [lifecycle.get(name) or {} for name in ("postStart", "preStop")]
+    asked = ((action.get(kind) or {}).get("host") for action in actions for kind in ("httpGet", "tcpSocket"))
+    return {host for host in asked if host}
 
 
 def _privileged(_spec: Object, containers: list[Object]) -> tuple[str, list[str]]:
@@ -247,10 +274,12 @@ def _with_profile(spec: Object, containers: list[Object]) -> tuple[str, list[str
 
 
 _BASELINE: tuple[Check, ...] = (
+    _app_armor,
     _capabilities,
     _host_namespaces,
     _host_paths,
     _host_ports,
+    _probed_hosts,
     _privileged,
     _proc_mounts,
     _se_linux,

@@ -111,6 +111,11 @@ def secured(name: str, *contexts: Json, **spec: Any) -> Json:
     return {"metadata": {"name": name}, "spec": {"containers": containers, **spec}}
 
 
+def probed(name: str, *more: Json) -> Json:
+    containers = [{"name": f"c{number}", "image": "i", **one} for number, one in enumerate(more)]
+    return {"metadata": {"name": name}, "spec": {"containers": containers}}
+
+
 GOOD = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
@@ -131,6 +136,16 @@ SECURED: tuple[tuple[Any, ...], ...] = tuple(
         secured("pod-unconfined", {}, securityContext={"seccompProfile": {"type": "Unconfined"}}),
         secured("selinux", {"seLinuxOptions": {"type": "spc_t", "user": "u"}}, {}),
         secured("sysctl", {}, securityContext={"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}),
+        secured("armor", {"appArmorProfile": {"type": "Unconfined"}}, {"appArmorProfile": {"type": "RuntimeDefault"}}),
+        secured("pod-armor", {}, {}, securityContext={"appArmorProfile": {"type": "Unconfined"}}),
+        probed("probe", {"livenessProbe": {"httpGet": {"port": 1, "host": "example.com"}}}),
+        probed("local-probe", {"livenessProbe": {"httpGet": {"port": 1, "host": "127.0.0.1"}}}),
+        probed("hook", {"lifecycle": {"preStop": {"httpGet": {"port": 1, "host": "example.com"}}}}, {}),
+        probed(
+            "socket",
+            {"readinessProbe": {"tcpSocket": {"port": 1, "host": "a"}}},
+            {"startupProbe": {"tcpSocket": {"port": 1, "host": "b"}}},
+        ),
         secured("root", {**GOOD, "runAsUser": 0}, GOOD),
         secured("may-be-root", {**GOOD, "runAsNonRoot": False}, GOOD),
         secured("escalates", {**GOOD, "allowPrivilegeEscalation": True}, {}),
