@@ -74,7 +74,7 @@ DIFFERENCES = (
     Difference("taints", "the real server says metadata.taints, where there is no such field", _paths_of_taints),
     Difference(
         "protection",
-        "no finalizer is added to volumes and claims in use: nobody would take it off again",
+        "finalizers of volumes and claims are given before an object's own rules, which alone are compared",
         _protection,
     ),
     Difference("address", "addresses are given out before an object's own rules, which alone are compared", _address),
