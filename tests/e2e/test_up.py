@@ -23,7 +23,7 @@ __all__ = ["real_program"]  # a fixture
 
 CONFIGS = "/api/v1/namespaces/default/configmaps"
 READY_S = 1.5
-BUSY_S = 10.0  # on a machine that does other things at the same time
+BUSY_S = 60.0  # on a machine that does other things at the same time; `bench server-ready` measures it on a quiet one
 
 
 @pytest.fixture(scope="module")
