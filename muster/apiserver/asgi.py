@@ -239,6 +239,8 @@ class App:
     async def _handle(self, request: Request, target: Target) -> Answer | Stream:
         verb = verb_of(request.method, target)
         request.warn(target.served.deprecation)
+        if verb in ("create", "update", "patch"):
+            request.warn(target.served.without_effect)
         if verb == "list" and request.flag("watch"):
             self.streams.check_room(request.user.name)
             return watch_objects(self._api, request, target)

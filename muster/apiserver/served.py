@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # What the server knows how to answer.
 _SUBRESOURCES = frozenset(
     {
+        "approval",
         "attach",
         "binding",
         "ephemeralcontainers",
@@ -50,6 +51,16 @@ _DEPRECATED = {("", "v1", "Endpoints"): "v1 Endpoints is deprecated in v1.33+; u
 _DEPRECATED_VERSIONS = {
     ("kueue.x-k8s.io", "v1beta1"): "This version is deprecated. Use v1beta2 instead.",
 }
+
+
+# Groups whose objects a Kubernetes server acts upon and this one does not: whoever writes one is told.
+_WITHOUT_EFFECT = frozenset(
+    {
+        "apiregistration.k8s.io",
+        "certificates.k8s.io",
+        "flowcontrol.apiserver.k8s.io",
+    }
+)
 
 
 def resource_of(group: str, plural: str) -> str:
@@ -86,6 +97,14 @@ class Served:
         said = _DEPRECATED.get((kind.group, kind.version, kind.kind))
         said = said or _DEPRECATED_VERSIONS.get((kind.group, kind.version))
         return (said,) if said else ()
+
+    @property
+    def without_effect(self) -> tuple[str, ...]:
+        """What is to be said to those who write an object that is kept and nothing more."""
+        kind = self.kind
+        is_policy = kind.group == "admissionregistration.k8s.io" and "AdmissionPolicy" in kind.kind
+        has_none = is_policy or kind.group in _WITHOUT_EFFECT
+        return (f"{kind.kind} objects are kept, but have no effect here",) if has_none else ()
 
     @property
     def kept(self) -> KindRules:

@@ -262,6 +262,7 @@ def _present(write: Transaction, key: Key) -> Object:
 
 
 HANDLERS: dict[str, Handler] = {
+    "approval": status,
     "status": status,
     "scale": scale,
     "binding": bind,

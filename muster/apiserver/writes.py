@@ -19,6 +19,7 @@ from muster.apiserver.api import Api
 from muster.apiserver.apply.handling import APPLY_PATCH, applied_by, applier, read_config
 from muster.apiserver.bodies import checked_after_patch, read_given
 from muster.apiserver.deletion import deletion_of
+from muster.apiserver.kinds.extensions import CERTIFICATES, asked_by
 from muster.apiserver.lists import Wanted, find, selection_of
 from muster.apiserver.namespaces import delete_namespace
 from muster.apiserver.patches import STRATEGIC_PATCH, apply_patch, refuse_unknown_form
@@ -88,7 +89,11 @@ async def create(api: Api, request: Request, target: Target) -> Answer:
 
 def _made(api: Api, request: Request, target: Target, given: Object, by: By) -> Change[Outcome]:
     resource = target.served.resource
-    check_grant(api.access, request.user, target, given, None)
+    user = request.user
+    check_grant(api.access, user, target, given, None)
+    if resource == CERTIFICATES:
+        extra = {name: list(values) for name, values in user.extra}
+        given = asked_by(given, user.name, uid=user.uid, groups=user.groups, extra=extra)
     make = api.objects.create(resource, given, by, complete=lambda new, _: api.admission.complete_new(resource, new))
     return lambda write: (make(write), 201)
 

@@ -15,36 +15,11 @@ from muster.dialects.kueue.names import GROUP
 
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _OF_PARTS = ("get", "patch", "update")
-# Groups whose objects the server would have to act upon, and does not: to take them would be to promise it.
-_WITHOUT_EFFECT = frozenset(
-    {
-        "apiregistration.k8s.io",
-        "certificates.k8s.io",
-        "flowcontrol.apiserver.k8s.io",
-    }
-)
-
-# The same of single kinds.
-_POLICIES = frozenset(
-    f"{plural}.admissionregistration.k8s.io"
-    for plural in (
-        "mutatingadmissionpolicies",
-        "mutatingadmissionpolicybindings",
-        "validatingadmissionpolicies",
-        "validatingadmissionpolicybindings",
-    )
-)
 
 
 def catalog() -> Catalog:
     """What is served."""
-    kept = {resource: rules for resource, rules in BUILTIN.items() if not _is_without_effect(resource)}
-    return Catalog([*builtin({**kept, DEFINITIONS: RULES}), *_dialect_kinds()])
-
-
-def _is_without_effect(resource: str) -> bool:
-    group = resource.partition(".")[2]
-    return group in _WITHOUT_EFFECT or resource in _POLICIES
+    return Catalog([*builtin({**BUILTIN, DEFINITIONS: RULES}), *_dialect_kinds()])
 
 
 def _dialect_kinds() -> Iterator[Served]:

@@ -44,9 +44,9 @@ _OWN = ("uid", "creationTimestamp", "resourceVersion", "managedFields")
 
 @cache
 def samples() -> tuple[Json, ...]:
-    """The objects of objects.yaml."""
-    text = Path(__file__).with_name("objects.yaml").read_text()
-    return tuple(json.loads(json.dumps(one)) for one in yaml.safe_load_all(text))
+    """The objects of objects.yaml and objects_rarer.yaml."""
+    texts = [Path(__file__).with_name(name).read_text() for name in ("objects.yaml", "objects_rarer.yaml")]
+    return tuple(json.loads(json.dumps(one)) for text in texts for one in yaml.safe_load_all(text))
 
 
 def kind_of(item: Json) -> Kind:

@@ -33,7 +33,7 @@ def _paths_of_taints(kind: str, ours: Verdict, theirs: Verdict) -> bool:
 
 
 def _protection(kind: str, ours: Verdict, theirs: Verdict) -> bool:
-    if kind not in ("PersistentVolume", "PersistentVolumeClaim") or ours.body is None or theirs.body is None:
+    if not kind.startswith(("PersistentVolume", "VolumeAttributesClass")) or ours.body is None or theirs.body is None:
         return False
     body = deepcopy(theirs.body)
     finalizers = body["metadata"].get("finalizers") or []
@@ -56,7 +56,7 @@ def _empty_lists(kind: str, ours: Verdict, theirs: Verdict) -> bool:
 
 
 def _generation(kind: str, ours: Verdict, theirs: Verdict) -> bool:
-    if kind != "PriorityClass" or ours.body is None or theirs.body is None:
+    if kind not in ("PriorityClass", "CSIDriver") or ours.body is None or theirs.body is None:
         return False
     return {**ours.body, "metadata": None} == {**theirs.body, "metadata": None}
 
@@ -67,6 +67,35 @@ def _server_error(_kind: str, ours: Verdict, theirs: Verdict) -> bool:
 
 def _masked_key(kind: str, ours: Verdict, theirs: Verdict) -> bool:
     return kind == "PersistentVolume" and ours.causes - theirs.causes == {("nodeAffinity", "FieldValueInvalid")}
+
+
+def _attached(kind: str, ours: Verdict, theirs: Verdict) -> bool:
+    renamed = {(field.replace("attachedRequired", "attachRequired"), reason) for field, reason in theirs.causes}
+    return kind == "CSIDriver" and ours.code == theirs.code == 422 and ours.causes == renamed
+
+
+def _acted_upon(kind: str, ours: Verdict, theirs: Verdict) -> bool:
+    if kind not in ("APIService", "FlowSchema") or ours.body is None or theirs.body is None:
+        return False
+    return {**ours.body, "status": None} == {**theirs.body, "status": None}
+
+
+def _who_asks(kind: str, ours: Verdict, theirs: Verdict) -> bool:
+    if kind != "CertificateSigningRequest" or ours.body is None or theirs.body is None:
+        return False
+    who = ("username", "uid", "groups", "extra")
+    spec = {name: value for name, value in theirs.body["spec"].items() if name not in who}
+    return ours.body == {**theirs.body, "spec": spec}
+
+
+def _mutations(kind: str, ours: Verdict, theirs: Verdict) -> bool:
+    more = {field for field, _ in theirs.causes - ours.causes}
+    is_known = all(
+        field == "spec.matchConstraints.resourceRules.operations"
+        or (field.startswith("spec.mutations") and field.endswith(".expression"))
+        for field in more
+    )
+    return kind == "MutatingAdmissionPolicy" and theirs.code == 422 and is_known and not ours.causes - theirs.causes
 
 
 DIFFERENCES = (
@@ -82,6 +111,10 @@ DIFFERENCES = (
     Difference("server error", "a patch that cannot be applied is the client's mistake, never ours", _server_error),
     Difference("masked key", "a volume's node affinity never changes, not even to an empty key", _masked_key),
     Difference("empty list", "a list that is empty is the same as none, and gets the defaults", _empty_lists),
+    Difference("attached", "the real server says attachedRequired, where there is no such field", _attached),
+    Difference("acted upon", "the real server writes conditions of what has no effect here", _acted_upon),
+    Difference("who asks", "who asks for a certificate is known to the routes, not to the rules", _who_asks),
+    Difference("mutations", "what a policy would change is not evaluated here, nor are its expressions", _mutations),
 )
 
 

@@ -336,7 +336,7 @@ def _change_daemon_set(new: Object, before: Object) -> Problems:
 
 def _check_revision(revision: Object) -> Problems:
     yield from at_least(0)(revision.get("revision") or 0, "revision")
-    if not isinstance(revision.get("data"), dict):
+    if is_new(revision) and not isinstance(revision.get("data"), dict):
         yield required("data", "data is mandatory")
 
 
