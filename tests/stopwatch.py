@@ -17,10 +17,11 @@ def is_done_within(limit_s: float, work: Callable[[], object]) -> bool:
 
     A slower machine gets as much more as an anchor, measured right then, takes longer on it.
     """
-    return any(_cpu_seconds(work) <= limit_s * _slowness() for _ in range(TRIES))
+    return any(_cpu_seconds(work) <= limit_s * slow_factor() for _ in range(TRIES))
 
 
-def _slowness() -> float:
+def slow_factor() -> float:
+    """How much longer this machine takes right now than the one that limits are written for."""
     return max(1.0, _cpu_seconds(_anchor) / ANCHOR_S) * TRACED
 
 
