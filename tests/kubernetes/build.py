@@ -1,6 +1,7 @@
 """Builds the Go programs beside it once for each state of their source. Called by `plane`, by tools/ and by tests/e2e.
 
-`controlplane/` is a whole Kubernetes and its kubectl; `kubectl132/` is an older kubectl alone.
+`controlplane/` is a whole Kubernetes and its kubectl; `kubectl132/` is an older kubectl alone; tests/goclient is a
+controller as people write them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tests.support import ROOT
 
 SOURCE = Path(__file__).resolve().parent / "controlplane"
 OLDER_KUBECTL = Path(__file__).resolve().parent / "kubectl132"
+GO_CLIENT = ROOT / "tests" / "goclient"
 BUILT = ROOT / ".cache"
 BUILD_S = 1_500.0  # it takes thirteen minutes of one core, and sources that cannot be fetched take as long as they like
 
@@ -49,6 +51,14 @@ def older_kubectl() -> Path:
     found = re.search(r"k8s\.io/kubectl v0(\S+)", (OLDER_KUBECTL / "go.mod").read_text())
     assert found, "the older kubectl's go.mod names no kubectl"
     return _built(OLDER_KUBECTL, f"v1{found[1]}")
+
+
+@cache
+def go_client() -> Path:
+    """A controller made with client-go."""
+    found = re.search(r"k8s\.io/client-go v0(\S+)", (GO_CLIENT / "go.mod").read_text())
+    assert found, "the controller's go.mod names no client-go"
+    return _built(GO_CLIENT, f"v1{found[1]}")
 
 
 def _built(source: Path, version: str) -> Path:
@@ -101,7 +111,7 @@ def _build(source: Path, version: str, target: Path) -> None:
 def main() -> int:
     """Build what the comparison needs; says what is missing where that cannot be done."""
     try:
-        for path in (program(), older_kubectl()):
+        for path in (program(), older_kubectl(), go_client()):
             print(path)
     except NoControlPlane as missing:
         print(missing, file=sys.stderr)
