@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from muster.apiserver import namespaces
 from muster.apiserver.admission.review import Outcome, View, admitted, admitted_part, attributes_of, reviewed
@@ -38,6 +39,7 @@ from muster.store.records import Key, Record
 Handler = Callable[[Api, Request, Target], Awaitable[Answer | Stream]]
 CREATED = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 _SCALE = "Scale"
+_SCALE_TYPE = "io.k8s.api.autoscaling.v1.Scale"
 _SCALE_VERSION = "autoscaling/v1"
 
 
@@ -77,10 +79,14 @@ async def scale(api: Api, request: Request, target: Target) -> Answer:
     if given is not None:
         settle_name(given, target)
     content_type = request.content_type
+    # Kinds of definitions are never merged strategically, nor are their scales.
+    scale_kind = replace(target.served.kind, type_name=_SCALE_TYPE) if custom is None else None
 
     def how(before: Object) -> Object:
         before = in_version(before, target.served)
-        wanted = given if given is not None else apply_patch(content_type, _patched_scale(before, custom), body, None)
+        wanted = (
+            given if given is not None else apply_patch(content_type, _patched_scale(before, custom), body, scale_kind)
+        )
         revision = Fields.of(wanted.get("metadata"), "metadata").text("resourceVersion")
         metadata = {**before["metadata"], "resourceVersion": revision or before["metadata"]["resourceVersion"]}
         return {**_scaled(before, _replicas_in(wanted, target), target), "metadata": metadata}
