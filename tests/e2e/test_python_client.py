@@ -95,7 +95,7 @@ def test_pages_are_of_one_state(core):
 def test_what_is_applied_has_an_owner(client):
     dynamic = kubernetes.dynamic.DynamicClient(client)
     configs = dynamic.resources.get(api_version="v1", kind="ConfigMap")
-    body = {"apiVersion": "v1", "kind": "ConfigMap", **config("applied", "1")}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", **config("applied", "1", of="both")}
     configs.server_side_apply(body=body, namespace=NAMESPACE, field_manager="ann")
     with pytest.raises(kubernetes.dynamic.exceptions.ConflictError):
         configs.server_side_apply(body={**body, "data": {"value": "2"}}, namespace=NAMESPACE, field_manager="bob")

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.e2e.process import Muster, command, started
-from tests.kubernetes.client import Client, _trusting
+from tests.kubernetes.client import Client, trusting
 from tests.kubernetes.conftest import real_program
 
 __all__ = ["real_program"]  # a fixture
@@ -150,7 +150,7 @@ def test_begin_anew(tmp_path):
     with started(folder) as muster:
         muster.client.request("POST", CONFIGS, config("a"))
         muster.stop()
-    _trusting.cache_clear()  # its authority is a new one
+    trusting.cache_clear()  # its authority is a new one
     with started(folder, "--fresh") as anew:
         assert anew.client.request("GET", f"{CONFIGS}/a").status == 404
 

@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 @cache
-def _trusting(ca_file: Path | None) -> ssl.SSLContext:
+def trusting(ca_file: Path | None) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=ca_file)
 
 
@@ -72,7 +72,7 @@ class Client:
         connection = http.client.HTTPConnection(place.hostname, place.port, timeout=self.timeout_s)
         if place.scheme == "https":
             connection = http.client.HTTPSConnection(
-                place.hostname, place.port, timeout=self.timeout_s, context=_trusting(self.ca_file)
+                place.hostname, place.port, timeout=self.timeout_s, context=trusting(self.ca_file)
             )
         given = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         given |= {name: value for name, value in (*self.headers, *headers.items()) if value}
