@@ -9,12 +9,13 @@ vendor it gets as this record, so neither knows the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from muster.engine.devices import CardWishes, VendorRule
 from muster.model.device import Card, Cards, ContainerShares, Device, DeviceRequest, Share
+from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
 
 
@@ -43,6 +44,19 @@ class JobPodSet:
     index_label: str = ""  # the label that numbers the pods, where they are numbered
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSetStart:
+    """What the pods of one set get when their job may run."""
+
+    name: str
+    count: int
+    node_labels: Mapping[str, str] = field(default_factory=dict)  # the nodes that they have to run on
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    gates: tuple[str, ...] = ()  # what still has to be settled before their pods look for nodes
+
+
 @dataclass(frozen=True, slots=True)
 class Ending:
     """How a job ended."""
@@ -51,15 +65,44 @@ class Ending:
     message: str = ""
 
 
+Job = dict[str, Any]  # the object as it is stored
+PodSets = tuple[JobPodSet, ...]
+
+
+def _none_reclaimable(_job: Fields) -> Mapping[str, int]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Integration:
     """One kind of job. Each function takes the object and changes nothing; mistakes in it raise `InvalidObject`."""
 
     name: str  # as configuration files call it
     gvk: GroupVersionKind
-    pod_sets: Callable[[Fields], tuple[JobPodSet, ...]]
+    plural: str  # as paths have it
+    pod_sets: Callable[[Fields], PodSets]
     is_suspended: Callable[[Fields], bool]
     finished: Callable[[Fields], Ending | None]  # None: not yet
+    hold: Callable[[Fields], Job]  # a new job, so that none of its pods looks for a node
+    start: Callable[[Fields, tuple[PodSetStart, ...]], Job]  # a job that waits, so that it runs
+    is_active: Callable[[Fields], bool]  # whether pods of it are still there
+    is_ready: Callable[[Fields], bool]  # whether all its pods are ready or have done their work
+    # A job that runs, so that its pods go; None: it cannot be held back again, and is deleted instead.
+    suspend: Callable[[Fields], Job] | None = None
+    # A job that was stopped, with the pods that it had before it was started; no sets: as far as it is known.
+    restore: Callable[[Fields, PodSets], Job] = lambda job, _pod_sets: dict(job.values)
+    # The same job with what of its status has to go before it can be restored.
+    reset: Callable[[Fields], Job] = lambda job: dict(job.values)
+    # Pods by set that have done their work, and whose share others may have.
+    reclaimable: Callable[[Fields], Mapping[str, int]] = _none_reclaimable
+    finalizer: str = ""  # what keeps an object of this kind until its workload has seen its end
+    is_marked: Callable[[Fields], bool] = lambda _job: True  # whether it went through `hold` where it has to
+    changes: Callable[[Fields, Fields], Iterable[InvalidObject]] = lambda _new, _before: ()  # that may not be made
+
+    @property
+    def resource(self) -> str:
+        """What the store calls the kind."""
+        return f"{self.plural}.{self.gvk.group}" if self.gvk.group else self.plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

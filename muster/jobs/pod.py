@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
-from muster.engine.contracts import Ending, GroupVersionKind, Integration, JobPodSet
+from muster.engine.contracts import Ending, GroupVersionKind, Integration, JobPodSet, PodSetStart
+from muster.engine.pod_templates import started
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields, shown
 
 ADMISSION_GATE = "kueue.x-k8s.io/admission"
+TOPOLOGY_GATE = "kueue.x-k8s.io/topology"  # opened when it is known which node
+TOPOLOGY_ANNOTATIONS = frozenset(
+    f"kueue.x-k8s.io/podset-{way}-topology" for way in ("required", "preferred", "unconstrained")
+)
+MANAGED = "kueue.x-k8s.io/managed"  # a label, and a finalizer
 POD_SET = "main"
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 TEMPLATE_METADATA = ("labels", "annotations", "finalizers")
@@ -52,10 +60,64 @@ def _problems(pod: Fields) -> Iterator[InvalidObject]:
         yield problem
 
 
+# Running ------------------------------------------------------------------------------------------------------------
+
+
+def hold(pod: Fields) -> dict[str, Any]:
+    """A new pod behind its gate. It is kept until its end was seen, and its label says that it went this way."""
+    metadata, spec = pod.child("metadata"), pod.child("spec")
+    finalizers, gates = metadata.items("finalizers"), spec.items("schedulingGates")
+    held = {
+        **metadata.values,
+        "labels": {**metadata.text_map("labels"), MANAGED: "true"},
+        "finalizers": finalizers if MANAGED in finalizers else [*finalizers, MANAGED],
+    }
+    has_place = not TOPOLOGY_ANNOTATIONS.isdisjoint(metadata.text_map("annotations"))
+    wanted = [{"name": name} for name in ((ADMISSION_GATE, TOPOLOGY_GATE) if has_place else (ADMISSION_GATE,))]
+    closed = [*gates, *(gate for gate in wanted if gate not in gates)]
+    return {**pod.values, "metadata": held, "spec": {**spec.values, "schedulingGates": closed}}
+
+
+def is_marked(pod: Fields) -> bool:
+    """Whether it was held back when it was made: one that was not is none of ours."""
+    return pod.child("metadata").text_map("labels").get(MANAGED) == "true"
+
+
+def start(pod: Fields, starts: tuple[PodSetStart, ...]) -> dict[str, Any]:
+    """A pod that looks for a node, among those that were assigned; gates it has not had cannot be added."""
+    (given,) = starts
+    gates = pod.child("spec").items("schedulingGates")
+    there = tuple(name for name in given.gates if {"name": name} in gates)
+    begun = started(pod, replace(given, gates=there))
+    left = [gate for gate in gates if gate.get("name") != ADMISSION_GATE]
+    spec = {name: value for name, value in begun["spec"].items() if name != "schedulingGates"}
+    return {**begun, "spec": {**spec, **({"schedulingGates": left} if left else {})}}
+
+
+def is_active(pod: Fields) -> bool:
+    """Whether it may be on a node."""
+    return finished(pod) is None and not is_suspended(pod)
+
+
+def is_ready(pod: Fields) -> bool:
+    """Whether it is ready, or has done its work."""
+    status = pod.child("status")
+    conditions = status.children("conditions")
+    has_condition = any(one.text("type") == "Ready" and one.text("status") == "True" for one in conditions)
+    return has_condition or status.text("phase") == "Succeeded"
+
+
 INTEGRATION = Integration(
     name="pod",
     gvk=GroupVersionKind("", "v1", "Pod"),
+    plural="pods",
     pod_sets=pod_sets,
     is_suspended=is_suspended,
     finished=finished,
+    hold=hold,
+    start=start,
+    is_active=is_active,
+    is_ready=is_ready,
+    finalizer=MANAGED,
+    is_marked=is_marked,
 )

@@ -73,7 +73,7 @@ def queue_of(job: Fields, surroundings: Surroundings) -> tuple[str, tuple[Object
 def workload_of(job: Fields, integration: Integration, surroundings: Surroundings) -> MadeWorkload:
     """The workload of a job that has a name; raises `InvalidObjects` with everything that is wrong with the job."""
     queue, warnings = queue_of(job, surroundings)
-    label_problems = tuple(_label_problems(job))
+    label_problems = tuple(label_problems(job))
     pod_sets = integration.pod_sets(job)
     if label_problems:
         raise InvalidObjects(label_problems)
@@ -238,7 +238,7 @@ def _condition(type_: str, reason: str, now: float) -> dict[str, Any]:
 # Checks -----------------------------------------------------------------------------------------------------------
 
 
-def _label_problems(job: Fields) -> Iterator[InvalidObject]:
+def label_problems(job: Fields) -> Iterator[InvalidObject]:
     """What Kueue refuses of the labels that every kind of job may have."""
     labels = _labels(job)
     for key in (names.QUEUE_NAME, PREBUILT):

@@ -13,7 +13,10 @@ ADMISSION_GATED_BY = f"{GROUP}/admission-gated-by"
 VARIANT_PARENT = f"{GROUP}/concurrent-admission-parent"
 IS_GROUP = f"{GROUP}/is-group-workload"
 TOPOLOGY_MANAGED = f"{GROUP}/tas"
+TOPOLOGY_GATE = f"{GROUP}/topology"
 JOB_UID = f"{GROUP}/job-uid"
+POD_SET = f"{GROUP}/podset"
+WORKLOAD = f"{GROUP}/workload"
 
 # Muster's own: a workload that says false here is no victim, where the setting to honour it is on.
 PREEMPTIBLE = "muster.dev/preemptible"

@@ -45,11 +45,11 @@ def published_reason(code: Code) -> str:
 
 def status_after_reserve(obj: Mapping[str, Any], decision: Reserve, now: float) -> dict[str, Any]:
     """The status of a workload that was given quota."""
-    status = _status_of(obj)
+    status = status_of(obj)
     status.pop("resourceRequests", None)
     status["admission"] = admission_object(decision.admission)
     queue = decision.admission.queue
-    conditions = _Conditions(obj, status, now)
+    conditions = Conditions(obj, status, now)
     conditions.set("QuotaReserved", True, "QuotaReserved", f"Quota reserved in ClusterQueue {queue}")
     for leftover in ("Evicted", "Preempted"):
         conditions.reset(leftover, "QuotaReserved")
@@ -65,8 +65,8 @@ def status_after_refusal(
     obj: Mapping[str, Any], verdict: Verdict, requests: list[dict[str, Any]], now: float
 ) -> dict[str, Any]:
     """The status of a workload that was tried and got no quota: why, and what it asks for."""
-    status = _status_of(obj)
-    conditions = _Conditions(obj, status, now)
+    status = status_of(obj)
+    conditions = Conditions(obj, status, now)
     conditions.set("QuotaReserved", False, published_reason(verdict.code), verdict.text)
     conditions.set("Admitted", False, "NoReservation", "The workload has no reservation")
     if verdict.code is Code.PREEMPTION_GATED:
@@ -77,13 +77,13 @@ def status_after_refusal(
 
 def status_after_eviction(obj: Mapping[str, Any], decision: Evict, now: float) -> dict[str, Any]:
     """The status of a workload that was told to go; it keeps its quota until its pods are gone."""
-    status = _status_of(obj)
-    conditions = _Conditions(obj, status, now)
+    status = status_of(obj)
+    conditions = Conditions(obj, status, now)
     text = f"Preempted: {decision.reason.text}"
     conditions.set("Evicted", True, eviction_reason(decision), text)
     if decision.reason.code not in NO_PREEMPTION:
         conditions.set("Preempted", True, decision.reason.code.value, text)
-    status["schedulingStats"] = _counted(status.get("schedulingStats"), eviction_reason(decision))
+    status["schedulingStats"] = counted(status.get("schedulingStats"), eviction_reason(decision))
     return status
 
 
@@ -95,8 +95,8 @@ def eviction_reason(decision: Evict) -> str:
 
 def status_after_finish(obj: Mapping[str, Any], decision: Finish, now: float) -> dict[str, Any]:
     """The status of a workload whose work another took over."""
-    status = _status_of(obj)
-    _Conditions(obj, status, now).set("Finished", True, decision.reason.code.value, decision.reason.text)
+    status = status_of(obj)
+    Conditions(obj, status, now).set("Finished", True, decision.reason.code.value, decision.reason.text)
     return status
 
 
@@ -128,7 +128,7 @@ def _place_object(given: PodSetAdmission) -> dict[str, Any]:
 
 def status_after_amend(obj: Mapping[str, Any], decision: Amend, now: float) -> dict[str, Any]:
     """The status of a workload whose place was decided, for the first time or anew."""
-    status = _status_of(obj)
+    status = status_of(obj)
     before = {given.get("name"): given for given in (status.get("admission") or {}).get("podSetAssignments") or ()}
     admission = admission_object(decision.admission)
     for given in admission["podSetAssignments"]:
@@ -139,7 +139,7 @@ def status_after_amend(obj: Mapping[str, Any], decision: Amend, now: float) -> d
         left = [node for node in status.get("unhealthyNodes") or () if node.get("name") != decision.replaced_node]
         status["unhealthyNodes"] = left
     if decision.is_admitted:
-        _Conditions(obj, status, now).set("Admitted", True, "Admitted", "The workload is admitted")
+        Conditions(obj, status, now).set("Admitted", True, "Admitted", "The workload is admitted")
     return status
 
 
@@ -191,11 +191,12 @@ def events_of_failure(decision: Decision, error: str) -> Iterator[Event]:
         yield Event("Warning", decision.workload, "SecondPassFailed", error)
 
 
-def _status_of(obj: Mapping[str, Any]) -> dict[str, Any]:
+def status_of(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of an object's status, for changes."""
     return dict(obj.get("status") or {})
 
 
-def _counted(stats: Mapping[str, Any] | None, reason: str) -> dict[str, Any]:
+def counted(stats: Mapping[str, Any] | None, reason: str) -> dict[str, Any]:
     """Eviction counts with one more."""
     result = dict(stats or {})
     evictions = [dict(item) for item in result.get("evictions") or ()]
@@ -209,7 +210,7 @@ def _counted(stats: Mapping[str, Any] | None, reason: str) -> dict[str, Any]:
     return result
 
 
-class _Conditions:
+class Conditions:
     """The conditions of a status being written; the time moves only when the status does."""
 
     def __init__(self, obj: Mapping[str, Any], status: dict[str, Any], now: float) -> None:
@@ -219,6 +220,7 @@ class _Conditions:
         self._generation = (obj.get("metadata") or {}).get("generation")
 
     def set(self, type_: str, value: bool, reason: str, message: str) -> None:
+        """Write a condition."""
         text = "True" if value else "False"
         item = self._find(type_)
         if item is None:

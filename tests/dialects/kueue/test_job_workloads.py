@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from muster.dialects.kueue.job_workloads import (
 )
 from muster.dialects.kueue.validate import problems_of
 from muster.engine.contracts import Ending, GroupVersionKind, Integration, JobPodSet
+from muster.jobs.job import INTEGRATION as BATCH_JOB
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields
 
@@ -32,9 +34,7 @@ def integration(ending: Ending | None = None, **pod_set: Any) -> Integration:
         given = {"name": "main", "count": 3, "template": template.values, "template_path": template.path, **pod_set}
         return (JobPodSet(**given),)
 
-    return Integration(
-        name="batch/job", gvk=JOB, pod_sets=pod_sets, is_suspended=lambda _job: True, finished=lambda _job: ending
-    )
+    return replace(BATCH_JOB, pod_sets=pod_sets, is_suspended=lambda _job: True, finished=lambda _job: ending)
 
 
 def job(metadata: dict[str, Any] | None = None, pod: dict[str, Any] | None = None, template: Any = None) -> Fields:

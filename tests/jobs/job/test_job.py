@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from muster.engine.contracts import Ending
-from muster.jobs.job import COMPLETIONS_EQUAL_PARALLELISM, INTEGRATION, MIN_PARALLELISM
+from muster.jobs.job import INTEGRATION
+from muster.jobs.job.counts import COMPLETIONS_EQUAL_PARALLELISM, MIN_PARALLELISM
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields
 

@@ -1,0 +1,87 @@
+"""Jobs on their way in: a managed one is held back from its creation on, as Kueue's webhooks do. Used by admission.
+
+`complete_new` is asked about every new object, `check` about every changed one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from muster.dialects.kueue.job_admission import Around, JobRules, admitted, check_change, is_managed
+from muster.dialects.kueue.job_workloads import DEFAULT_NAME
+from muster.dialects.kueue.names import GROUP
+from muster.engine.contracts import Integration
+from muster.model.fields import Fields
+from muster.store.kinds import Object
+from muster.store.objects import decode
+from muster.store.port import Store
+from muster.store.records import Key
+
+_QUEUES, _CLASSES = f"localqueues.{GROUP}", f"workloadpriorityclasses.{GROUP}"
+_OWNERS_MOST = 10  # how far up a job is looked for that a new one is a part of
+
+
+class JobAdmission:
+    """The rules of managed jobs, on what is stored."""
+
+    def __init__(self, store: Store, kinds: Iterable[Integration], rules: JobRules) -> None:
+        self._store = store
+        self._by_resource = {kind.resource: kind for kind in kinds}
+        self._by_kind = {(kind.gvk.group, kind.gvk.kind): kind for kind in self._by_resource.values()}
+        self._rules = rules
+
+    def complete_new(self, resource: str, given: Object) -> Object:
+        """A new object, held back where it is a managed job."""
+        kind = self._by_resource.get(resource)
+        if kind is None or not _is_readable(given):
+            return given
+        namespace = given["metadata"].get("namespace") or ""
+        around = Around(
+            namespace_labels=self._labels_of(namespace),
+            has_managed_owner=any(self._is_managed(owner) for owner in self._owners(given, namespace)),
+            has_default_queue=self._has_default_queue(namespace),
+            has_default_class=self._store.get(Key(_CLASSES, "", DEFAULT_NAME)) is not None,
+        )
+        return admitted(Fields(given), kind, self._rules, around)
+
+    def check(self, resource: str, new: Object, before: Object) -> None:
+        """Raise `InvalidObjects` where a managed job changes as it must not."""
+        kind = self._by_resource.get(resource)
+        if kind is None or not _is_readable(new) or not (self._is_managed(before) or self._is_managed(new)):
+            return
+        if not kind.is_marked(Fields(before)):
+            return
+        namespace = before["metadata"].get("namespace") or ""
+        check_change(Fields(new), Fields(before), kind, has_default_queue=self._has_default_queue(namespace))
+
+    def _is_managed(self, job: Object) -> bool:
+        return is_managed(Fields(job), self._rules, self._labels_of(job["metadata"].get("namespace") or ""))
+
+    def _has_default_queue(self, namespace: str) -> bool:
+        return self._store.get(Key(_QUEUES, namespace, DEFAULT_NAME)) is not None
+
+    def _labels_of(self, namespace: str) -> dict[str, str]:
+        record = self._store.get(Key("namespaces", "", namespace))
+        return {} if record is None else decode(record)["metadata"].get("labels") or {}
+
+    def _owners(self, job: Object, namespace: str) -> Iterator[Object]:
+        for _ in range(_OWNERS_MOST):
+            owner = next(self._controllers(job, namespace), None)
+            if owner is None:
+                return
+            yield owner
+            job = owner
+
+    def _controllers(self, job: Object, namespace: str) -> Iterator[Object]:
+        for owner in Fields(job).child("metadata").children("ownerReferences"):
+            kind = self._by_kind.get((owner.text("apiVersion").rpartition("/")[0], owner.text("kind")))
+            if kind is None or not owner.flag("controller"):
+                continue
+            record = self._store.get(Key(kind.resource, namespace, owner.text("name")))
+            if record is not None and record.uid == owner.text("uid"):
+                yield decode(record)
+
+
+def _is_readable(given: Object) -> bool:
+    """Whether an object has the parts that the rules look into; what is wrong with others its own rules say."""
+    return isinstance(given.get("metadata"), dict) and isinstance(given.get("spec"), dict)

@@ -1,0 +1,123 @@
+"""Which jobs are managed, and what happens to one when it is made and changed: it is held back until it is admitted.
+
+Called by the API server for every new or changed job, and by the job controller to know which jobs are its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster.dialects.kueue import names
+from muster.dialects.kueue.forgiving import queue_name_of_job
+from muster.dialects.kueue.gates import DEFAULT_GATES, FeatureGates
+from muster.dialects.kueue.job_workloads import (
+    DEFAULT_NAME,
+    MAX_EXEC_TIME,
+    label_problems,
+    namespace_of,
+    prebuilt_name,
+)
+from muster.engine.contracts import Integration
+from muster.model.errors import InvalidObject, InvalidObjects
+from muster.model.fields import Fields, shown
+from muster.model.labels import Selector
+
+_WHILE_RUNNING = "it can change only while the job is suspended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRules:
+    """What the configuration says of jobs."""
+
+    manages_without_queue: bool = False
+    namespaces: Selector = field(default_factory=Selector)  # those whose jobs are managed
+    labels_to_copy: tuple[str, ...] = ()
+    gates: FeatureGates = DEFAULT_GATES
+    is_strict: bool = False
+    has_readiness: bool = True  # whether workloads tell that their pods are ready
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What a new job meets in its namespace."""
+
+    namespace_labels: Mapping[str, str] = field(default_factory=dict)
+    has_managed_owner: bool = False  # it is counted through that
+    has_default_queue: bool = False
+    has_default_class: bool = False
+
+
+def is_managed(job: Fields, rules: JobRules, namespace_labels: Mapping[str, str]) -> bool:
+    """Whether a job of its own waits in a queue before it runs."""
+    queue, _ = queue_name_of_job(job.values, strict=rules.is_strict)
+    if not queue and not rules.manages_without_queue:
+        return False
+    return rules.namespaces.matches({names.NAMESPACE_NAME_LABEL: namespace_of(job), **namespace_labels})
+
+
+def admitted(job: Fields, integration: Integration, rules: JobRules, around: Around) -> dict[str, Any]:
+    """A new job as it is stored: with the defaults of its namespace, and held back if it is managed."""
+    if around.has_managed_owner or job.child("metadata").has("deletionTimestamp"):
+        return dict(job.values)
+    settled = Fields(_with_defaults(job, rules, around))
+    if not is_managed(settled, rules, around.namespace_labels):
+        return dict(job.values)
+    problems = tuple(label_problems(settled))
+    if problems:
+        raise InvalidObjects(problems)
+    integration.pod_sets(settled)  # what no workload could be made of is refused
+    return integration.hold(settled)
+
+
+def check_change(new: Fields, before: Fields, integration: Integration, *, has_default_queue: bool = False) -> None:
+    """Refuse what must not change of a managed job; raises `InvalidObjects` with all of it."""
+    problems = (*_change_problems(new, before, integration, has_default_queue), *integration.changes(new, before))
+    if problems:
+        raise InvalidObjects(problems)
+
+
+def _with_defaults(job: Fields, rules: JobRules, around: Around) -> dict[str, Any]:
+    labels = job.child("metadata").text_map("labels")
+    added = {}
+    queue, _ = queue_name_of_job(job.values, strict=rules.is_strict)
+    if not queue and around.has_default_queue:
+        added[names.QUEUE_NAME] = DEFAULT_NAME
+    is_defaulted = rules.gates.is_on("WorkloadPriorityClassDefaulting") and around.has_default_class
+    if is_defaulted and (queue or added) and not labels.get(names.PRIORITY_CLASS):
+        added[names.PRIORITY_CLASS] = DEFAULT_NAME
+    if not added:
+        return dict(job.values)
+    return {**job.values, "metadata": {**job.child("metadata").values, "labels": {**labels, **added}}}
+
+
+def _change_problems(
+    new: Fields, before: Fields, integration: Integration, has_default_queue: bool
+) -> Iterator[InvalidObject]:
+    now, old = _labels(new), _labels(before)
+    is_suspended = integration.is_suspended(new)
+    queue, queue_before = queue_name_of_job(new.values)[0], queue_name_of_job(before.values)[0]
+    if not is_suspended and queue != queue_before:
+        yield _problem(names.QUEUE_NAME, f"is {shown(queue)} and was {shown(queue_before)}", _WHILE_RUNNING)
+    elif queue_before and not queue and has_default_queue:
+        yield _problem(names.QUEUE_NAME, "was taken out", "name a queue: the namespace has one for jobs without")
+    if not is_suspended and prebuilt_name(new) != prebuilt_name(before):
+        yield InvalidObject("metadata", "names another prebuilt workload", _WHILE_RUNNING)
+    is_waiting = is_suspended and integration.is_suspended(before)
+    if not is_waiting and now.get(MAX_EXEC_TIME) != old.get(MAX_EXEC_TIME):
+        yield _problem(MAX_EXEC_TIME, "was changed", _WHILE_RUNNING)
+    had_class, has_class = old.get(names.PRIORITY_CLASS), now.get(names.PRIORITY_CLASS)
+    if had_class and not has_class:
+        yield _problem(names.PRIORITY_CLASS, "was taken out", "name another class instead")
+    elif has_class and not had_class and not is_suspended:
+        yield _problem(names.PRIORITY_CLASS, "was added", _WHILE_RUNNING)
+    yield from label_problems(new)
+
+
+def _labels(job: Fields) -> dict[str, str]:
+    return job.child("metadata").text_map("labels")
+
+
+def _problem(label: str, problem: str, hint: str) -> InvalidObject:
+    return InvalidObject(f"metadata.labels[{label}]", problem, hint)
