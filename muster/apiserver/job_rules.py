@@ -12,10 +12,11 @@ from muster.dialects.kueue.job_workloads import DEFAULT_NAME
 from muster.dialects.kueue.names import GROUP
 from muster.engine.contracts import Integration
 from muster.model.fields import Fields
+from muster.store.errors import NotFound
 from muster.store.kinds import Object
 from muster.store.objects import decode
 from muster.store.port import Store
-from muster.store.records import Key
+from muster.store.records import Key, Record
 
 _QUEUES, _CLASSES = f"localqueues.{GROUP}", f"workloadpriorityclasses.{GROUP}"
 _OWNERS_MOST = 10  # how far up a job is looked for that a new one is a part of
@@ -40,7 +41,7 @@ class JobAdmission:
             namespace_labels=self._labels_of(namespace),
             has_managed_owner=any(self._is_managed(owner) for owner in self._owners(given, namespace)),
             has_default_queue=self._has_default_queue(namespace),
-            has_default_class=self._store.get(Key(_CLASSES, "", DEFAULT_NAME)) is not None,
+            has_default_class=self._found(Key(_CLASSES, "", DEFAULT_NAME)) is not None,
         )
         return admitted(Fields(given), kind, self._rules, around)
 
@@ -58,11 +59,17 @@ class JobAdmission:
         return is_managed(Fields(job), self._rules, self._labels_of(job["metadata"].get("namespace") or ""))
 
     def _has_default_queue(self, namespace: str) -> bool:
-        return self._store.get(Key(_QUEUES, namespace, DEFAULT_NAME)) is not None
+        return self._found(Key(_QUEUES, namespace, DEFAULT_NAME)) is not None
 
     def _labels_of(self, namespace: str) -> dict[str, str]:
-        record = self._store.get(Key("namespaces", "", namespace))
+        record = self._found(Key("namespaces", "", namespace))
         return {} if record is None else decode(record)["metadata"].get("labels") or {}
+
+    def _found(self, key: Key) -> Record | None:
+        try:
+            return self._store.get(key)
+        except NotFound:
+            return None
 
     def _owners(self, job: Object, namespace: str) -> Iterator[Object]:
         for _ in range(_OWNERS_MOST):
@@ -77,7 +84,7 @@ class JobAdmission:
             kind = self._by_kind.get((owner.text("apiVersion").rpartition("/")[0], owner.text("kind")))
             if kind is None or not owner.flag("controller"):
                 continue
-            record = self._store.get(Key(kind.resource, namespace, owner.text("name")))
+            record = self._found(Key(kind.resource, namespace, owner.text("name")))
             if record is not None and record.uid == owner.text("uid"):
                 yield decode(record)
 

@@ -73,10 +73,10 @@ def queue_of(job: Fields, surroundings: Surroundings) -> tuple[str, tuple[Object
 def workload_of(job: Fields, integration: Integration, surroundings: Surroundings) -> MadeWorkload:
     """The workload of a job that has a name; raises `InvalidObjects` with everything that is wrong with the job."""
     queue, warnings = queue_of(job, surroundings)
-    label_problems = tuple(label_problems(job))
+    of_labels = tuple(label_problems(job))
     pod_sets = integration.pod_sets(job)
-    if label_problems:
-        raise InvalidObjects(label_problems)
+    if of_labels:
+        raise InvalidObjects(of_labels)
     priority, class_warnings = _priority_of(job, pod_sets, surroundings)
     spec: dict[str, Any] = {
         "active": True,
