@@ -37,7 +37,7 @@ RULES = catalog().rules
 KINDS = tuple(integrations().values())
 KUEUE = "kueue.x-k8s.io/v1beta2"
 QUEUE = "kueue.x-k8s.io/queue-name"
-CONTROLLER_LABELS = ("controller-uid", "job-name")
+SETTLED_WITHIN = 200  # rounds after which a story that goes on is a mistake
 
 
 class Mortal(PlainClient):
@@ -107,7 +107,9 @@ class World:
     async def settle(self) -> None:
         """Until nobody has anything to do; a reconciler that has died is started anew."""
         quiet = 0
-        while quiet < 3:
+        for _ in range(SETTLED_WITHIN):
+            if quiet == 3:
+                return
             for _ in range(30):
                 await asyncio.sleep(0)
             if self.client.is_dead:
@@ -116,6 +118,7 @@ class World:
                 self.start()
                 quiet = 0
             quiet = quiet + 1 if self.loop.is_idle else 0
+        raise AssertionError(f"the reconciler does not come to rest: {self.events[-5:]}")
 
     # Objects -----------------------------------------------------------------------------------------------------
 

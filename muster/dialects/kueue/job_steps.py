@@ -99,8 +99,10 @@ def next_step(case: Case) -> Step | None:
         return stopping or (None if case.is_active else without_finalizer(WORKLOADS, workload, IN_USE_FINALIZER))
     if case.is_prebuilt and not _is_owner(case.job, workload):
         return _owned(case, workload)
-    step = _with_its_job(case, workload) or _noted(case, workload)
-    return step or _moved(case, workload)
+    made = _made_now(case, workload)
+    if not is_matching(made, workload, is_waiting=not has_quota(workload) and not case.is_prebuilt):
+        return _parted(case, workload, made)
+    return _classified(case, workload, made) or _noted(case, workload) or _moved(case, workload)
 
 
 def without_finalizer(resource: str, obj: Fields, finalizer: str) -> Step | None:
@@ -149,22 +151,23 @@ def _ended(case: Case, workload: Fields) -> Step | None:
     return None if ending is None else without_finalizer(case.integration.resource, case.job, case.integration.finalizer)
 
 
-def _with_its_job(case: Case, workload: Fields) -> Step | None:
-    """A workload that is no longer what its job asks for follows it, or makes room for another."""
-    holds_quota = has_quota(workload)
+def _made_now(case: Case, workload: Fields) -> Fields:
+    """The workload that would be made of the job now, had it never been started."""
     if case.integration.suspend is None and not case.is_suspended:
-        return None  # It runs as it is; what may still change of it needs no other quota.
+        return workload  # It runs as it is; what may still change of it needs no other quota.
     asked = case.job
-    if holds_quota or not case.is_suspended:
+    if has_quota(workload) or not case.is_suspended:
         asked = Fields(case.integration.restore(case.job, pod_sets_in(workload)))
-    made = Fields(workload_of(asked, case.integration, replace(case.surroundings, strict=False)).obj)
-    if is_matching(made, workload, is_waiting=not holds_quota and not case.is_prebuilt):
-        return None if case.is_prebuilt else _classified(case, workload, made)
+    return Fields(workload_of(asked, case.integration, replace(case.surroundings, strict=False)).obj)
+
+
+def _parted(case: Case, workload: Fields, made: Fields) -> Step | None:
+    """A workload that is no longer what its job asks for follows it, or makes room for another."""
     if case.is_prebuilt:
         return _status(workload, statuses.finished(workload, "OutOfSync", OUT_OF_SYNC, case.now))
     if not case.is_suspended:
         return _stopped(case, workload, NOT_MATCHING)
-    if holds_quota:
+    if has_quota(workload):
         return None if case.is_active else _removed(case, workload)
     event = _event(case, "UpdatedWorkload", f"Updated not matching Workload for suspended job: {_key(workload)}")
     return Step(Verb.UPDATE, WORKLOADS, {**workload.values, "spec": updated_spec(workload, made)}, event)
@@ -172,7 +175,7 @@ def _with_its_job(case: Case, workload: Fields) -> Step | None:
 
 def _classified(case: Case, workload: Fields, made: Fields) -> Step | None:
     """A workload gets the priority of another class as soon as its job names it."""
-    if is_of_class(workload, made, is_waiting=not has_quota(workload)):
+    if case.is_prebuilt or is_of_class(workload, made, is_waiting=not has_quota(workload)):
         return None
     names = ("priority", "priorityClassRef")
     spec = {**workload.child("spec").values, **{name: made.child("spec").values.get(name) for name in names}}
