@@ -108,9 +108,9 @@ class World:
         """Until nobody has anything to do; a reconciler that has died is started anew."""
         quiet = 0
         for _ in range(SETTLED_WITHIN):
-            if quiet == 3:
+            if quiet == 2:
                 return
-            for _ in range(30):
+            for _ in range(20):
                 await asyncio.sleep(0)
             if self.client.is_dead:
                 await self.stop()
