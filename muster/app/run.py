@@ -28,6 +28,7 @@ from muster.apiserver.rights.tokens import signing_key_in
 from muster.apiserver.server import listen, serve, tls_of
 from muster.app.collector import settle_collector
 from muster.app.first_objects import first_objects
+from muster.app.job_control import JobControl, job_admission
 from muster.app.kinds import catalog
 from muster.app.state_folder import kubeconfig_in, prepare_folder, tls_folder_in, token_file_in
 from muster.controllers.accounts import Accounts
@@ -37,6 +38,7 @@ from muster.controllers.quotas import recounts
 from muster.controllers.tidying import Tidying
 from muster.store.aio import AsyncStore
 from muster.store.backup import backup
+from muster.store.client import PlainClient
 from muster.store.clock import RealClock
 from muster.store.identities import Identities
 from muster.store.objects import Notes, Objects
@@ -88,7 +90,8 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
         write_kubeconfig(kubeconfig_in(folder), url=url, authority=files.authority.read_bytes(), token=token)
         served = catalog()
         ownership = Ownership(MergeTypes(served))
-        notes = Notes(ownership=ownership, guard=Checks())
+        jobs = job_admission(store)
+        notes = Notes(ownership=ownership, guard=Checks(jobs))
         objects = Objects(served.rules, clock, identities=Identities(), notes=notes)
         front = AsyncStore(store, pace_s=_PACE_S)
         for change in first_objects(objects, store):
@@ -103,7 +106,7 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
             objects=objects,
             catalog=served,
             clock=clock,
-            admission=Admission(store),
+            admission=Admission(store, jobs=jobs),
             ownership=ownership,
             key=signing_key_in(files.signing_key),
             on_definitions=definitions.settle,
@@ -125,10 +128,11 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
         listening.close()
 
 
-def _loops(api: Api, files: TlsFiles, options: UpOptions) -> tuple[Tidying, Following]:
+def _loops(api: Api, files: TlsFiles, options: UpOptions) -> tuple[Tidying, Following, JobControl]:
     """What goes on beside the server."""
     parts: list[Part] = [Aggregation(api.objects)]
     if options.has_accounts:
         authority = files.authority.read_text()
         parts.append(Accounts(api.objects, authority=authority, token_for=api.accounts.lasting_token))
-    return Tidying(api.store, api.objects, api.clock), Following(api.store, api.clock, parts)
+    jobs = JobControl(api.store, PlainClient(api.store, api.objects, "muster-jobs"), api.clock)
+    return Tidying(api.store, api.objects, api.clock), Following(api.store, api.clock, parts), jobs

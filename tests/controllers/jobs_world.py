@@ -9,7 +9,7 @@ import asyncio
 from random import Random
 from typing import Any
 
-from muster.apiserver.job_rules import JobAdmission
+from muster.apiserver.admission.jobs import JobAdmission
 from muster.app.kinds import catalog
 from muster.app.plugins import integrations
 from muster.controllers.feed import Feed
@@ -151,7 +151,7 @@ class World:
         before = self.get(resource, name)
         assert before is not None
         after = {**before, "spec": {**before["spec"], **spec}}
-        self.admission.check(resource, after, before)
+        self.admission.check(resource, after, self.store.get(Key(resource, "team", name)))
         made = await self.plain.update(Key(resource, "team", name), after)
         await self.settle()
         return made

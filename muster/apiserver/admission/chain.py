@@ -10,6 +10,7 @@ import random
 from typing import Any, Protocol
 
 from muster.apiserver.admission import limits, pod_security, storage
+from muster.apiserver.admission.jobs import JobAdmission
 from muster.apiserver.admission.runtime_classes import with_runtime
 from muster.apiserver.admission.services import Addresses
 from muster.apiserver.kinds.pods import with_priority
@@ -36,13 +37,18 @@ class Completion(Protocol):
 class Admission:
     """Completes objects before they are checked."""
 
-    def __init__(self, store: Store, chance: random.Random | None = None) -> None:
+    def __init__(
+        self, store: Store, chance: random.Random | None = None, *, jobs: JobAdmission | None = None
+    ) -> None:
         self._store = store
+        self._jobs = jobs  # None: nobody holds jobs back
         self._addresses = Addresses(store, chance or random.SystemRandom())
         self._read: dict[Key, tuple[int, Object]] = {}  # with the revision that was read
 
     def complete_new(self, resource: str, given: Object) -> Object:
         """A new object with what it gets from the state of others."""
+        if self._jobs is not None:
+            given = self._jobs.complete_new(resource, given)
         match resource:
             case "pods":
                 return self._complete_pod(given)
@@ -90,8 +96,9 @@ class Admission:
 class Checks:
     """What every write has to pass within its transaction: limits, pod security, growth of claims, quotas last."""
 
-    def __init__(self) -> None:
+    def __init__(self, jobs: JobAdmission | None = None) -> None:
         self._quotas = QuotaKeeper()
+        self._jobs = jobs  # None: jobs change as they like
 
     def check(self, write: Transaction, key: Key, new: Object | None, before: Record | None) -> None:
         """Refuse a write by raising, and count it."""
@@ -101,6 +108,8 @@ class Checks:
                 _check_security(write, key, new)
             elif key.resource == "persistentvolumeclaims":
                 _check_claim(write, key, new, decode(before) if before is not None else None)
+            if before is not None and self._jobs is not None:
+                self._jobs.check(key.resource, new, before)
         self._quotas.check(write, key, new, before)
 
 

@@ -1,4 +1,4 @@
-"""Jobs on their way in: a managed one is held back from its creation on, as Kueue's webhooks do. Used by admission.
+"""Jobs on their way in: a managed one is held back from its creation on, as Kueue's webhooks do. Used by the chain.
 
 `complete_new` is asked about every new object, `check` about every changed one.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from muster.dialects.kueue.job_admission import Around, JobRules, admitted, check_change, is_managed
 from muster.dialects.kueue.job_workloads import DEFAULT_NAME
-from muster.dialects.kueue.names import GROUP
+from muster.dialects.kueue.names import GROUP, QUEUE_NAME
 from muster.engine.contracts import Integration
 from muster.model.fields import Fields
 from muster.store.errors import NotFound
@@ -19,6 +19,7 @@ from muster.store.port import Store
 from muster.store.records import Key, Record
 
 _QUEUES, _CLASSES = f"localqueues.{GROUP}", f"workloadpriorityclasses.{GROUP}"
+_QUEUE_NAME = QUEUE_NAME.encode()
 _OWNERS_MOST = 10  # how far up a job is looked for that a new one is a part of
 
 
@@ -45,15 +46,16 @@ class JobAdmission:
         )
         return admitted(Fields(given), kind, self._rules, around)
 
-    def check(self, resource: str, new: Object, before: Object) -> None:
+    def check(self, resource: str, new: Object, before: Record) -> None:
         """Raise `InvalidObjects` where a managed job changes as it must not."""
         kind = self._by_resource.get(resource)
-        if kind is None or not _is_readable(new) or not (self._is_managed(before) or self._is_managed(new)):
+        if kind is None or (_QUEUE_NAME not in before.value and not self._rules.manages_without_queue):
+            return  # One that had no queue may be given one: it is held back by the reconciler then.
+        had = decode(before)
+        if not kind.is_marked(Fields(had)) or not self._is_managed(had):
             return
-        if not kind.is_marked(Fields(before)):
-            return
-        namespace = before["metadata"].get("namespace") or ""
-        check_change(Fields(new), Fields(before), kind, has_default_queue=self._has_default_queue(namespace))
+        namespace = had["metadata"].get("namespace") or ""
+        check_change(Fields(new), Fields(had), kind, has_default_queue=self._has_default_queue(namespace))
 
     def _is_managed(self, job: Object) -> bool:
         return is_managed(Fields(job), self._rules, self._labels_of(job["metadata"].get("namespace") or ""))

@@ -1,0 +1,101 @@
+"""The control of jobs, put together: which are managed, what happens to new ones, and the loop that brings them on.
+
+Called by `muster up`. What the configuration says of jobs becomes `JobRules` here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from muster.apiserver.admission.jobs import JobAdmission
+from muster.app.config import Configuration
+from muster.app.plugins import integrations
+from muster.controllers.feed import Feed
+from muster.controllers.jobs import Jobs, indexes, resources
+from muster.controllers.loop import Loop, Turn
+from muster.controllers.view import View
+from muster.dialects.kueue.job_admission import JobRules
+from muster.dialects.kueue.write import Event
+from muster.engine.contracts import Integration
+from muster.model.errors import InvalidObject
+from muster.model.times import moment_text
+from muster.store.aio import AsyncStore
+from muster.store.client import Client
+from muster.store.clock import Clock
+from muster.store.errors import StoreError
+from muster.store.kinds import Object
+from muster.store.port import Store
+
+log = logging.getLogger(__name__)
+_COMPONENT = "muster-jobs"
+
+
+def job_rules(configuration: Configuration) -> JobRules:
+    """What a configuration says of jobs."""
+    return JobRules(
+        manages_without_queue=configuration.manages_jobs_without_queue,
+        namespaces=configuration.managed_namespaces,
+        labels_to_copy=configuration.labels_to_copy,
+        gates=configuration.gates,
+        is_strict=configuration.strict_validation,
+        has_readiness=not configuration.gates.is_on("DisableWaitForPodsReady"),
+    )
+
+
+def managed_kinds(configuration: Configuration) -> tuple[Integration, ...]:
+    """The kinds of job that a configuration turns on; all that are known where it names none."""
+    wanted = configuration.frameworks
+    return tuple(kind for name, kind in integrations().items() if wanted is None or name in wanted)
+
+
+def job_admission(store: Store, configuration: Configuration | None = None) -> JobAdmission:
+    """The rules for new and changed jobs."""
+    chosen = configuration or Configuration()
+    return JobAdmission(store, managed_kinds(chosen), job_rules(chosen))
+
+
+class JobControl:
+    """The reconciler of jobs on one store."""
+
+    def __init__(
+        self, store: AsyncStore, client: Client, clock: Clock, *, configuration: Configuration | None = None
+    ) -> None:
+        chosen = configuration or Configuration()
+        kinds = managed_kinds(chosen)
+        self._client = client
+        self.feed = Feed(store, View(indexes(kinds)), clock, resources=resources(kinds))
+        self.loop = Loop(Jobs(kinds, job_rules(chosen), self._tell), self.feed, client, clock)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.feed.run())
+            group.create_task(self.loop.run())
+
+    async def _tell(self, turn: Turn, about: Object, event: Event) -> None:
+        """Write an event; one that cannot be written is lost, as events are."""
+        try:
+            await self._client.create("events", _event_object(about, event, turn.now_s))
+        except (StoreError, InvalidObject) as problem:
+            log.debug("an event about %s is lost: %s", event.object, problem)
+
+
+def _event_object(about: Object, event: Event, now_s: float) -> Object:
+    metadata = about["metadata"]
+    moment = moment_text(now_s)
+    named = {name: metadata[name] for name in ("namespace", "name", "uid", "resourceVersion")}
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{metadata['name'][:50]}.", "namespace": metadata["namespace"]},
+        "involvedObject": {"apiVersion": about["apiVersion"], "kind": about["kind"], **named},
+        "type": event.type,
+        "reason": event.reason,
+        "message": event.message[:1024],
+        "source": {"component": _COMPONENT},
+        "reportingComponent": _COMPONENT,
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+    }
