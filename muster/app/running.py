@@ -12,13 +12,11 @@ from typing import Any
 
 from muster.app.intake import Remark
 from muster.app.plugins import vendors
-from muster.dialects.kueue.names import GROUP
+from muster.dialects.kueue.names import POD_SET
 from muster.model.fields import Fields
 from muster.model.snapshot import Snapshot
 from muster.model.topology import BoundPod
 from muster.model.workload import PodSetAdmission, Slot, Workload
-
-POD_SET_LABEL = f"{GROUP}/podset"
 
 
 def with_running_pods(snapshot: Snapshot, objects: Iterable[Mapping[str, Any]], jobs: Mapping[str, str]) -> Snapshot:
@@ -99,7 +97,7 @@ def _with_slots(workload: Workload, pods: Iterable[BoundPod], seats: _Seats) -> 
 
 def _pod_set_of(pod: BoundPod, pod_sets: tuple[PodSetAdmission, ...]) -> PodSetAdmission | None:
     """The pod set that a pod's label names; without a label the only one there is."""
-    label = dict(pod.rules.who.labels).get(POD_SET_LABEL, pod_sets[0].name if len(pod_sets) == 1 else "")
+    label = dict(pod.rules.who.labels).get(POD_SET, pod_sets[0].name if len(pod_sets) == 1 else "")
     return next((one for one in pod_sets if one.name == label), None)
 
 

@@ -303,7 +303,9 @@ def test_another_priority_class_is_taken_over_while_the_job_runs():
         for name, value in (("low", 1), ("high", 100)):
             given = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass"}
             metadata = {"name": name}
-            await world.create("workloadpriorityclasses.kueue.x-k8s.io", {**given, "metadata": metadata, "value": value})
+            await world.create(
+                "workloadpriorityclasses.kueue.x-k8s.io", {**given, "metadata": metadata, "value": value}
+            )
         job = a_job()
         job["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "low"
         await world.create(JOBS, job)

@@ -56,7 +56,9 @@ def end_of(story, dies_at: int = -1, *, dies_after: bool = False) -> tuple[list[
         world.client.dies_at, world.client.dies_after = dies_at, dies_after
         try:
             await story(world)
-            left = [decode(record) for kind in (JOBS, PODS, WORKLOADS) for record in world.store.page(Scope(kind)).records]
+            left = [
+                decode(record) for kind in (JOBS, PODS, WORKLOADS) for record in world.store.page(Scope(kind)).records
+            ]
             return [_without_chance(one) for one in left], world.client.writes
         finally:
             await world.stop()
@@ -125,7 +127,9 @@ def _assert_at_rest(world: World, originals: dict[str, Object]) -> None:
     assert len(own) == 1, f"{len(own)} workloads"
     (workload,) = own
     is_admitted = status_of(workload, "Admitted")[0] == "True" and status_of(workload, "QuotaReserved")[0] == "True"
-    may_run = is_admitted and status_of(workload, "Evicted")[0] != "True" and "deletionTimestamp" not in workload["metadata"]
+    may_run = (
+        is_admitted and status_of(workload, "Evicted")[0] != "True" and "deletionTimestamp" not in workload["metadata"]
+    )
     is_running = not job["spec"]["suspend"]
     assert not is_running or may_run, "it runs without quota"
     has_pods = (job.get("status") or {}).get("active", 0) > 0

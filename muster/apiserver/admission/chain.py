@@ -37,9 +37,7 @@ class Completion(Protocol):
 class Admission:
     """Completes objects before they are checked."""
 
-    def __init__(
-        self, store: Store, chance: random.Random | None = None, *, jobs: JobAdmission | None = None
-    ) -> None:
+    def __init__(self, store: Store, chance: random.Random | None = None, *, jobs: JobAdmission | None = None) -> None:
         self._store = store
         self._jobs = jobs  # None: nobody holds jobs back
         self._addresses = Addresses(store, chance or random.SystemRandom())

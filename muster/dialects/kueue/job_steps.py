@@ -148,7 +148,9 @@ def _ended(case: Case, workload: Fields) -> Step | None:
         reason = statuses.SUCCEEDED if ending.has_succeeded else statuses.FAILED
         event = _event(case, "FinishedWorkload", f"Workload '{_key(workload)}' is declared finished")
         return _status(workload, statuses.finished(workload, reason, ending.message, case.now), event)
-    return None if ending is None else without_finalizer(case.integration.resource, case.job, case.integration.finalizer)
+    return (
+        None if ending is None else without_finalizer(case.integration.resource, case.job, case.integration.finalizer)
+    )
 
 
 def _made_now(case: Case, workload: Fields) -> Fields:

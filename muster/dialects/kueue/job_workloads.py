@@ -94,7 +94,7 @@ def workload_of(job: Fields, integration: Integration, surroundings: Surrounding
         "spec": spec,
     }
     if (ending := integration.finished(job)) is not None:
-        reason = "JobFinished" if ending.has_succeeded else "Failed"
+        reason = "Succeeded" if ending.has_succeeded else "Failed"
         workload["status"] = {"conditions": [_condition("Finished", reason, surroundings.now)]}
     more = _checked(workload, pod_sets, surroundings)
     return MadeWorkload(workload, (*warnings, *class_warnings, *more))
