@@ -16,7 +16,13 @@ from muster.dialects.kueue import job_statuses as statuses
 from muster.dialects.kueue.defaults import IN_USE_FINALIZER
 from muster.dialects.kueue.job_matching import is_matching, is_of_class, updated_spec
 from muster.dialects.kueue.job_starts import missing_flavors, pod_sets_in, starts_of
-from muster.dialects.kueue.job_workloads import Surroundings, namespace_of, prebuilt_name, workload_of
+from muster.dialects.kueue.job_workloads import (
+    Surroundings,
+    namespace_of,
+    prebuilt_name,
+    unchecked_workload,
+    workload_of,
+)
 from muster.dialects.kueue.names import GROUP
 from muster.dialects.kueue.plain import is_same
 from muster.dialects.kueue.validate_workload import has_condition, has_quota
@@ -160,7 +166,8 @@ def _made_now(case: Case, workload: Fields) -> Fields:
     asked = case.job
     if has_quota(workload) or not case.is_suspended:
         asked = Fields(case.integration.restore(case.job, pod_sets_in(workload)))
-    return Fields(workload_of(asked, case.integration, replace(case.surroundings, strict=False)).obj)
+    # What was right when the workload was made is not judged again: a job has to be stopped whatever it looks like.
+    return Fields(unchecked_workload(asked, case.integration, replace(case.surroundings, strict=False))[0])
 
 
 def _parted(case: Case, workload: Fields, made: Fields) -> Step | None:
@@ -194,9 +201,10 @@ def _noted(case: Case, workload: Fields) -> Step | None:
             return _status(workload, statuses.deactivated(workload, case.now))
     elif requeued.is_false and requeued.reason == statuses.DEACTIVATED and not has_quota(workload):
         return _status(workload, statuses.reactivated(workload, case.now))
-    if has_condition(workload, "Admitted") and case.surroundings.gates.is_on("ReclaimablePods"):
-        if (status := statuses.reclaimed(workload, case.integration.reclaimable(case.job))) is not None:
-            return _status(workload, status)
+    is_counted = has_condition(workload, "Admitted") and case.surroundings.gates.is_on("ReclaimablePods")
+    done = case.integration.reclaimable(case.job) if is_counted else {}
+    if (status := statuses.reclaimed(workload, done)) is not None:
+        return _status(workload, status)
     is_ready = not case.is_suspended and case.integration.is_ready(case.job)
     if case.has_readiness and (status := statuses.readiness(workload, is_ready, case.now)) is not None:
         return _status(workload, status)

@@ -72,11 +72,23 @@ def queue_of(job: Fields, surroundings: Surroundings) -> tuple[str, tuple[Object
 
 def workload_of(job: Fields, integration: Integration, surroundings: Surroundings) -> MadeWorkload:
     """The workload of a job that has a name; raises `InvalidObjects` with everything that is wrong with the job."""
-    queue, warnings = queue_of(job, surroundings)
     of_labels = tuple(label_problems(job))
     pod_sets = integration.pod_sets(job)
     if of_labels:
         raise InvalidObjects(of_labels)
+    workload, warnings = unchecked_workload(job, integration, surroundings)
+    if (ending := integration.finished(job)) is not None:
+        reason = "Succeeded" if ending.has_succeeded else "Failed"
+        workload["status"] = {"conditions": [_condition("Finished", reason, surroundings.now)]}
+    return MadeWorkload(workload, (*warnings, *_checked(workload, pod_sets, surroundings)))
+
+
+def unchecked_workload(
+    job: Fields, integration: Integration, surroundings: Surroundings
+) -> tuple[dict[str, Any], tuple[ObjectWarning, ...]]:
+    """The same, for a job whose workload was checked when it was made."""
+    queue, warnings = queue_of(job, surroundings)
+    pod_sets = integration.pod_sets(job)
     priority, class_warnings = _priority_of(job, pod_sets, surroundings)
     spec: dict[str, Any] = {
         "active": True,
@@ -85,7 +97,8 @@ def workload_of(job: Fields, integration: Integration, surroundings: Surrounding
     }
     if queue:
         spec["queueName"] = queue
-    if limit_s := _labels(job).get(MAX_EXEC_TIME):
+    limit_s = _labels(job).get(MAX_EXEC_TIME, "")
+    if _is_positive(limit_s):
         spec["maximumExecutionTimeSeconds"] = int(limit_s)
     workload = {
         "apiVersion": api_version(HUB),
@@ -93,11 +106,7 @@ def workload_of(job: Fields, integration: Integration, surroundings: Surrounding
         "metadata": _metadata(job, integration.gvk, surroundings),
         "spec": spec,
     }
-    if (ending := integration.finished(job)) is not None:
-        reason = "Succeeded" if ending.has_succeeded else "Failed"
-        workload["status"] = {"conditions": [_condition("Finished", reason, surroundings.now)]}
-    more = _checked(workload, pod_sets, surroundings)
-    return MadeWorkload(workload, (*warnings, *class_warnings, *more))
+    return workload, (*warnings, *class_warnings)
 
 
 # Names ------------------------------------------------------------------------------------------------------------
