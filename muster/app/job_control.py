@@ -11,6 +11,7 @@ import logging
 from muster.apiserver.admission.jobs import JobAdmission
 from muster.app.config import Configuration
 from muster.app.plugins import integrations
+from muster.controllers import places
 from muster.controllers.feed import Feed
 from muster.controllers.jobs import Jobs, indexes, resources
 from muster.controllers.loop import Loop, Turn
@@ -56,7 +57,7 @@ def job_admission(store: Store, configuration: Configuration | None = None) -> J
 
 
 class JobControl:
-    """The reconciler of jobs on one store."""
+    """The reconciler of jobs on one store, and the gates of pods that wait for their place."""
 
     def __init__(
         self, store: AsyncStore, client: Client, clock: Clock, *, configuration: Configuration | None = None
@@ -64,14 +65,17 @@ class JobControl:
         chosen = configuration or Configuration()
         kinds = managed_kinds(chosen)
         self._client = client
-        self.feed = Feed(store, View(indexes(kinds)), clock, resources=resources(kinds))
+        view = View({**indexes(kinds), **places.INDEXES})
+        self.feed = Feed(store, view, clock, resources={*resources(kinds), places.PODS})
         self.loop = Loop(Jobs(kinds, job_rules(chosen), self._tell), self.feed, client, clock)
+        self.places = Loop(places.Places(), self.feed, client, clock)
 
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.feed.run())
             group.create_task(self.loop.run())
+            group.create_task(self.places.run())
 
     async def _tell(self, turn: Turn, about: Object, event: Event) -> None:
         """Write an event; one that cannot be written is lost, as events are."""
