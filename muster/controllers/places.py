@@ -26,7 +26,7 @@ class Places:
     name = "places"
 
     def keys(self, seen: Seen, view: View) -> Iterable[Key]:
-        if seen.key.resource == WORKLOADS:
+        if seen.key.resource == WORKLOADS and view.with_term(PODS, "workload", _term(seen.key)):
             yield seen.key
         elif seen.key.resource == PODS:
             names = {name for obj in (seen.before, seen.now) if obj is not None for name in _workload_of(obj)}
@@ -37,9 +37,13 @@ class Places:
         workload = turn.view.get(turn.key)
         if workload is None or not has_condition(Fields(workload), "Admitted"):
             return
-        pods = turn.view.with_term(PODS, "workload", f"{turn.key.namespace}/{turn.key.name}")
+        pods = turn.view.with_term(PODS, "workload", _term(turn.key))
         for pod in placed_pods(Fields(workload), [Fields(pod) for pod in pods]):
             await turn.update(Key(PODS, turn.key.namespace, pod["metadata"]["name"]), pod)
+
+
+def _term(workload: Key) -> str:
+    return f"{workload.namespace}/{workload.name}"
 
 
 def _workload_of(pod: Object) -> Iterable[str]:

@@ -41,7 +41,9 @@ def test_a_job_with_a_place():
         place = compacted({"levels": ["host"], "domains": [{"values": ["h1"], "count": 1}]})
         given = {"name": "main", "count": 1, "flavors": {"cpu": "spot"}, "resourceUsage": {"cpu": "1"}}
         stamp = {"message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-        conditions = [{"type": name, "status": "True", "reason": name, **stamp} for name in ("QuotaReserved", "Admitted")]
+        conditions = [
+            {"type": name, "status": "True", "reason": name, **stamp} for name in ("QuotaReserved", "Admitted")
+        ]
         assignments = [{**given, "topologyAssignment": place}]
         status = {"admission": {"clusterQueue": "all", "podSetAssignments": assignments}, "conditions": conditions}
         name = workload["metadata"]["name"]

@@ -37,7 +37,10 @@ def pod(name: str, host: str = "", number: str | None = None, phase: str = "Pend
         pytest.param([pod("a", "h2"), pod("b")], "", {"b": "h1"}, id="the later part is taken"),
         pytest.param([pod(n) for n in "abcd"], "", {"a": "h1", "b": "h1", "c": "h2"}, id="one too many waits"),
         pytest.param(
-            [pod("a", "h1", phase="Failed"), pod("b", "h1"), pod("c")], "", {"c": "h1"}, id="in place of one that failed"
+            [pod("a", "h1", phase="Failed"), pod("b", "h1"), pod("c")],
+            "",
+            {"c": "h1"},
+            id="in place of one that failed",
         ),
         pytest.param(
             [pod("a", number="2"), pod("b", number="0")], INDEX, {"a": "h2", "b": "h1"}, id="in the order of numbers"
