@@ -37,6 +37,7 @@ RULES = catalog().rules
 KINDS = tuple(integrations().values())
 KUEUE = "kueue.x-k8s.io/v1beta2"
 QUEUE = "kueue.x-k8s.io/queue-name"
+TRIED_AGAIN_S = 5.0  # a write that lost against another is tried again sooner
 SETTLED_WITHIN = 200  # rounds after which a story that goes on is a mistake
 
 
@@ -87,6 +88,7 @@ class World:
         self.plain = PlainClient(self.front, self.objects, "tests")
         self.events: list[str] = []
         self.tasks: list[asyncio.Task[None]] = []
+        self.haste: Random | None = None  # None: one thing after the other
         self.start()
 
     def start(self) -> None:
@@ -104,6 +106,14 @@ class World:
     async def _tell(self, _turn: Turn, about: Object, event: Event) -> None:
         self.events.append(f"{about['metadata']['name']} {event.reason}: {event.message}")
 
+    async def pause(self) -> None:
+        """After something was done: until all have dealt with it, or in haste until some may have begun to."""
+        if self.haste is None:
+            await self.settle()
+        else:
+            for _ in range(self.haste.randrange(15)):
+                await asyncio.sleep(0)
+
     async def settle(self) -> None:
         """Until nobody has anything to do; a reconciler that has died is started anew."""
         quiet = 0
@@ -118,6 +128,10 @@ class World:
                 self.start()
                 quiet = 0
             quiet = quiet + 1 if self.loop.is_idle else 0
+            due_s = self.clock.next_due_s()
+            if due_s is not None and due_s - self.clock.monotonic_s() < TRIED_AGAIN_S:
+                self.clock.advance_to(due_s)
+                quiet = 0
         raise AssertionError(f"the reconciler does not come to rest: {self.events[-5:]}")
 
     # Objects -----------------------------------------------------------------------------------------------------
@@ -143,7 +157,7 @@ class World:
     async def create(self, resource: str, given: Object) -> Object:
         """As a user does."""
         made = await self.plain.create(resource, self.admission.complete_new(resource, given))
-        await self.settle()
+        await self.pause()
         return made
 
     async def change(self, resource: str, name: str, **spec: Any) -> Object:
@@ -153,19 +167,19 @@ class World:
         after = {**before, "spec": {**before["spec"], **spec}}
         self.admission.check(resource, after, self.store.get(Key(resource, "team", name)))
         made = await self.plain.update(Key(resource, "team", name), after)
-        await self.settle()
+        await self.pause()
         return made
 
     async def delete(self, resource: str, name: str) -> None:
         await self.plain.delete(Key(resource, "team", name))
-        await self.settle()
+        await self.pause()
 
     # The scheduler -----------------------------------------------------------------------------------------------
 
     async def set_status(self, workload: Object, **status: Any) -> None:
         key = Key(WORKLOADS, "team", workload["metadata"]["name"])
         await self.plain.update(key, {**workload, "status": {**(workload.get("status") or {}), **status}}, Part.STATUS)
-        await self.settle()
+        await self.pause()
 
     async def admit(self, count: int | None = None, **assignment: Any) -> None:
         workload = self.workload()
@@ -200,7 +214,7 @@ class World:
                 count = job["spec"]["parallelism"] - status.get("succeeded", 0)
                 status |= {"active": count, "startTime": status.get("startTime") or moment_text(self.clock.now_s())}
             await self.plain.update(record.key, {**job, "status": status}, Part.STATUS)
-        await self.settle()
+        await self.pause()
 
 
 def a_job(name: str = "train", queue: str = "main", annotations: Any = None, **spec: Any) -> Object:

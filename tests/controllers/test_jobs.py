@@ -207,6 +207,22 @@ def test_a_job_that_changes_while_it_runs_waits_anew():
     told(story)
 
 
+def test_a_stop_that_was_begun_is_ended_even_if_its_reason_is_gone():
+    async def story(world: World) -> None:
+        await world.create(JOBS, a_job())
+        await world.admit()
+        await world.run_jobs()
+        stopping = world.job()
+        stopping["metadata"].setdefault("annotations", {})[STOPPING] = "true"
+        stopping["spec"]["suspend"] = True
+        await world.plain.update(Key(JOBS, "team", "train"), stopping)
+        await world.settle()
+        job = world.job()
+        assert (job["spec"]["suspend"], STOPPING in job["metadata"].get("annotations", {})) == (False, False)
+
+    told(story)
+
+
 def test_pods_that_are_done_give_their_share_back():
     async def story(world: World) -> None:
         await world.create(JOBS, a_job())

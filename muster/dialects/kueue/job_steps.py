@@ -223,7 +223,9 @@ def _moved(case: Case, workload: Fields) -> Step | None:
     is_admitted = holds_quota and has_condition(workload, "Admitted")
     if case.is_suspended:
         return _started(case, workload) if is_admitted else None
-    return None if is_admitted else _stopped(case, workload, NOT_ADMITTED)
+    if is_admitted and not _is_stopping(case):
+        return None
+    return _stopped(case, workload, NOT_ADMITTED)  # A stop that was begun is ended before the job may start again.
 
 
 def _started(case: Case, workload: Fields) -> Step:
@@ -238,6 +240,11 @@ def _started(case: Case, workload: Fields) -> Step:
     queue = workload.child("status").child("admission").text("clusterQueue")
     event = _event(case, "Started", f"Admitted by clusterQueue {queue}")
     return Step(Verb.UPDATE, case.integration.resource, job, event)
+
+
+def _is_stopping(case: Case) -> bool:
+    """Whether a job that still has its places was told to stop."""
+    return case.integration.suspend is not None and case.integration.suspend(case.job) == case.job.values
 
 
 def _stopped(case: Case, workload: Fields | None, why: str) -> Step | None:
