@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from muster.dialects.kueue.slots_text import CONDITIONS, REASON, slots_messages
 from muster.dialects.kueue.topology_assignment import compacted
 from muster.model.fields import INT64_MAX
 from muster.model.plan import Amend, Decision, Evict, Finish, Plan, Requeue, Reserve
@@ -58,6 +59,7 @@ def status_after_reserve(obj: Mapping[str, Any], decision: Reserve, now: float) 
     else:
         conditions.set("Admitted", False, "UnsatisfiedAdmissionChecks", "The workload has not all checks ready")
     conditions.reset(BLOCKED_ON_GATES, "QuotaReserved")
+    conditions.record(decision.admission)
     return status
 
 
@@ -138,8 +140,10 @@ def status_after_amend(obj: Mapping[str, Any], decision: Amend, now: float) -> d
     if decision.replaced_node:
         left = [node for node in status.get("unhealthyNodes") or () if node.get("name") != decision.replaced_node]
         status["unhealthyNodes"] = left
+    conditions = _Conditions(obj, status, now)
     if decision.is_admitted:
-        _Conditions(obj, status, now).set("Admitted", True, "Admitted", "The workload is admitted")
+        conditions.set("Admitted", True, "Admitted", "The workload is admitted")
+    conditions.record(decision.admission)
     return status
 
 
@@ -235,6 +239,15 @@ class _Conditions:
         item = self._find(type_)
         if item is not None and item.get("status") == "True":
             self.set(type_, False, reason, f"Previously: {item.get('message', '')}")
+
+    def record(self, admission: Admission) -> None:
+        """Write down the slots of an admission in place of those of an earlier one."""
+        messages = slots_messages(admission.pod_sets)
+        for type_ in CONDITIONS[len(messages) :]:
+            if (item := self._find(type_)) is not None:
+                self._items.remove(item)
+        for type_, message in zip(CONDITIONS, messages, strict=False):
+            self.set(type_, True, REASON, message)
 
     def _find(self, type_: str) -> dict[str, Any] | None:
         return next((item for item in self._items if item.get("type") == type_), None)
