@@ -62,6 +62,10 @@ class Turn:
         except NotFound:
             return
 
+    async def tell(self, event: Object) -> None:
+        """Add an event about an object; nobody waits to see it."""
+        await self._client.create("events", event)
+
     async def bind(self, binding: Binding) -> None:
         """Put a pod on a node."""
         self._note_revision(binding.key.resource, await self._client.bind(binding))

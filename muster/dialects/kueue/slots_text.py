@@ -102,6 +102,14 @@ def with_slots(workload: Workload, obj: Fields) -> Workload:
     return workload.changed(admission=replace(admission, pod_sets=tuple(given)))
 
 
+def recorded_slots(obj: Fields) -> dict[str, tuple[Slot, ...]]:
+    """The slots on record by pod set, for those who bind pods to them; they are nobody's charge."""
+    messages = _messages(obj)
+    read = _Reading(f"{obj.path}status.conditions")
+    runs = read.runs_by_pod_set(messages) if messages else {}
+    return {name: tuple(read.slots(given, None)) for name, given in runs.items()}
+
+
 def _messages(obj: Fields) -> tuple[str, ...]:
     found = {one.text("type"): one for one in obj.child("status").children("conditions")}
     held = (found[name] for name in CONDITIONS if name in found)
@@ -142,8 +150,10 @@ class _Reading:
     def slots(self, runs: list[Any], pod_set: PodSet | None) -> Iterator[Slot]:
         """The slots of one pod set."""
         for run in runs:
-            parts = run if isinstance(run, list) and 1 <= len(run) <= 3 else []
-            node, cards, count = (*parts, *(None, [], 1)[len(parts) :])
+            parts: list[Any] = run if isinstance(run, list) and len(run) <= 3 else []
+            node = parts[0] if parts else None
+            cards = parts[1] if len(parts) > 1 else []
+            count = parts[2] if len(parts) > 2 else 1
             if not isinstance(node, str) or not node or not _is_number(count, SLOTS_MOST):
                 raise self.problem("has a slot that is none")
             self._count += count
@@ -173,7 +183,7 @@ class _Reading:
         return tuple(tuple(self._share(vendor, one) for one in shares) for shares in containers)
 
     def _share(self, vendor: str, share: Any) -> Share:
-        parts = share if isinstance(share, list) and len(share) >= 5 else [None] * 5
+        parts: list[Any] = share if isinstance(share, list) and len(share) >= 5 else [None] * 5
         uuid, numbers = parts[0], parts[1:5]
         if not isinstance(uuid, str) or not all(_is_number(one, AMOUNT_MAX) for one in numbers):
             raise self.problem("has a slice that is none")
@@ -190,7 +200,7 @@ class _Reading:
         )
 
     def _partition(self, value: Any) -> Partition:
-        parts = value if isinstance(value, list) and len(value) == 3 else [None] * 3
+        parts: list[Any] = value if isinstance(value, list) and len(value) == 3 else [None] * 3
         profile, start, size = parts
         if not isinstance(profile, str) or not _is_number(start, CARDS_MOST) or not _is_number(size, CARDS_MOST):
             raise self.problem("has a partition that is none")

@@ -142,7 +142,7 @@ def packed(data: bytes) -> str:
         "z:!!",
         "z:" + b64encode(b"abc").decode(),
         packed(b"\xff\xfe"),
-        packed(b"1" * 50_000_000),
+        packed(b"1" * 6_000_000),
         packed(b"{}")[:-4],
     ],
     ids=range(36),
@@ -163,7 +163,7 @@ def test_a_record_of_anything_else_is_refused_at_bounded_cost(text):
 def test_a_broken_message_never_breaks_the_reader():
     good = json.dumps({"main": [["n", {"NVIDIA": [[["GPU-1", 3, 1024, 10, 1]]]}], ["m", [1], 1]]})
     chance = Random(7)
-    for _ in range(2_000):
+    for _ in range(500):
         text = list(good)
         for _ in range(chance.randrange(1, 4)):
             text[chance.randrange(len(text))] = chance.choice('0123456789[]{}",:ax-')
