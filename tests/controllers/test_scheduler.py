@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from tests.controllers.cluster import WORKLOADS, Cluster, node, queue, workload
+from tests.controllers.cluster import GPU, GROUP, WORKLOADS, Cluster, node, pod, queue, workload
 
 WHEN = "2023-11-14T22:13:20Z"
 BY_PRIORITY = {"withinClusterQueue": "LowerPriority"}
