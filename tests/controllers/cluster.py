@@ -6,7 +6,7 @@ The test plays everybody else: it makes workloads, pods and nodes, and lets evic
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from random import Random
 from typing import Any
 
@@ -34,10 +34,6 @@ GPU = "nvidia.com/gpu"
 WORKLOADS = f"workloads.{GROUP}"
 
 
-class Killed(Exception):
-    """The scheduler was stopped at this write."""
-
-
 class CountingClient(PlainClient):
     """A client that can be told to die, before or after a write, or to fail by chance."""
 
@@ -45,19 +41,23 @@ class CountingClient(PlainClient):
         super().__init__(store, objects, "scheduler")
         self.writes = 0
         self.dies_at = -1
+        self.is_last_made = False  # whether the write that it dies at is still made
         self.has_died = asyncio.Event()
         self.fails: Callable[[], bool] = lambda: False
 
-    async def _made(self, write: Awaitable[Any]) -> Any:
+    async def _made(self, write: Coroutine[Any, Any, Any]) -> Any:
         self.writes += 1
-        if self.has_died.is_set() or self.writes == self.dies_at:
+        is_last = self.writes == self.dies_at
+        if is_last and self.is_last_made:
+            await write
+        elif is_last or self.has_died.is_set() or self.fails():
+            write.close()
+        else:
+            return await write
+        if is_last or self.has_died.is_set():
             self.has_died.set()
-            asyncio.ensure_future(write).cancel()
             await asyncio.Event().wait()
-        if self.fails():
-            asyncio.ensure_future(write).cancel()
-            raise Unavailable("the disk is full")
-        return await write
+        raise Unavailable("the disk is full")
 
     async def create(self, resource: str, given: Object) -> Object:
         return await self._made(super().create(resource, given))
@@ -87,10 +87,10 @@ class Cluster:
 
     # Running ---------------------------------------------------------------------------------------------------------
 
-    async def start(self, dies_at: int = -1) -> None:
+    async def start(self, dies_at: int = -1, *, is_last_made: bool = False) -> None:
         """Start a scheduler that knows nothing."""
         self.client = CountingClient(self.front, self.objects)
-        self.client.dies_at = dies_at
+        self.client.dies_at, self.client.is_last_made = dies_at, is_last_made
         self.scheduling = Scheduling(self.front, self.client, self.clock, configuration=self.configuration)
         self.task = asyncio.create_task(self.scheduling.run())
 
