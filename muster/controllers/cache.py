@@ -21,7 +21,7 @@ from muster.dialects.kueue.names import GROUP
 from muster.dialects.kueue.read import ReadOptions, read, workload_reader
 from muster.dialects.kueue.read_workloads import WorkloadReader
 from muster.dialects.kueue.slots_text import with_slots
-from muster.dialects.pods import read_alone, waits_for_node, workload_key
+from muster.dialects.pods import as_holder, read_alone, waits_for_node, workload_key
 from muster.engine.reading import PlacementReader
 from muster.engine.state import EngineState
 from muster.model.errors import InvalidObject
@@ -104,6 +104,10 @@ class Cache:
     def look_again(self, key: Key) -> None:
         """Have a workload or a pod read anew: what the state has of it did not come true."""
         (self._workloads if key.resource == WORKLOADS else self._pods)[key] = None
+
+    def forget(self) -> None:
+        """Have the state built anew."""
+        self._is_stale = True
 
     @property
     def has_news(self) -> bool:
@@ -221,22 +225,34 @@ class Cache:
         name, alone = f"{key.namespace}/{key.name}", workload_key(key.namespace, key.name)
         fields = Fields(pod) if pod is not None else None
         try:
-            bound = read_bound_pod(fields) if fields is not None and is_alone else None
-            if bound is not None and fields is not None:
-                self._drop_alone(alone)
-                self.state.put_pod(self._placement.bound_pod(bound, fields, self._known_nodes.get(bound.node)))
-                return
-            self.state.drop_pod(name)
-            if fields is not None and is_alone and waits_for_node(fields):
-                workload = read_alone(fields, self._parts.plain_queue.name, self._placement)
-                if self.state.workloads.get(alone) != workload:
-                    self.state.take(workload)
-                self.touched.add(alone)
+            if fields is not None and is_alone and self._is_taken(fields, name, alone):
                 return
         except InvalidObject as problem:
             # What it was charged with before stays charged: a pod does not leave its node by becoming unreadable.
             log.warning("Pod %s is left out: %s", name, problem)
+            return
+        self.state.drop_pod(name)
         self._drop_alone(alone)
+
+    def _is_taken(self, pod: Fields, name: str, alone: str) -> bool:
+        """Let a pod hold its node, or wait for one; whether it does either."""
+        bound = read_bound_pod(pod)
+        if bound is None and not waits_for_node(pod):
+            return False
+        workload = read_alone(pod, self._parts.plain_queue.name, self._placement)
+        self.touched.add(alone)
+        if bound is not None:
+            bound = self._placement.bound_pod(bound, pod, self._known_nodes.get(bound.node))
+            held = as_holder(pod, bound, workload)
+            if held is None:
+                self._drop_alone(alone)
+                self.state.put_pod(bound)
+                return True
+            workload = held
+        self.state.drop_pod(name)
+        if self.state.workloads.get(alone) != workload:
+            self.state.take(workload)
+        return True
 
     def _drop_alone(self, alone: str) -> None:
         if alone in self.state.workloads:

@@ -35,6 +35,7 @@ from muster.store.objects import Part
 from muster.store.rules import Deletion
 
 log = logging.getLogger(__name__)
+PAUSE_S = 1.0  # after a fault
 CYCLES_MOST = 512  # of one pass: what is decided is to be seen soon
 _LEAST_WAIT_S = 0.05  # until it is time for something: clocks are not exact
 
@@ -80,7 +81,13 @@ class Scheduler:
                 await self.run_once()
             except StoreError as problem:
                 log.warning("the scheduler waits for the store: %s", problem)
-                await self._clock.sleep(1.0)
+                await self._clock.sleep(PAUSE_S)
+                continue
+            except Exception:
+                # A fault of Muster's own must not stop everybody's work: what is known is read anew from the objects.
+                log.exception("a fault in the scheduler itself")
+                self.cache.forget()
+                await self._clock.sleep(PAUSE_S)
                 continue
             if not self.cache.has_news:
                 self.is_idle = True

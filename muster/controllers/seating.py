@@ -6,7 +6,7 @@ node. Pods that wait get what is left: by their index where they are numbered, e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,24 +32,44 @@ class Seating:
     bound_count: int = 0  # pods that had a slot or have one, those included that are over
 
 
+class _Free:
+    """The slots of a pod set that nobody has yet."""
+
+    def __init__(self, slots: tuple[Slot, ...]) -> None:
+        self.by_number = dict(enumerate(slots))
+        self._on_node: dict[str, list[int]] = {}  # numbers that may be free, the first one last
+        for number in range(len(slots) - 1, -1, -1):
+            self._on_node.setdefault(slots[number].node, []).append(number)
+
+    def first_on(self, node: str) -> int | None:
+        numbers = self._on_node.get(node, [])
+        while numbers and numbers[-1] not in self.by_number:
+            numbers.pop()
+        return numbers[-1] if numbers else None
+
+
 def seat(slots: Mapping[str, tuple[Slot, ...]], pods: Iterable[Pod]) -> Seating:
     """Give the slots of a workload, by pod set, to its pods."""
-    free = {name: dict(enumerate(given)) for name, given in slots.items()}
+    free = {name: _Free(given) for name, given in slots.items()}
     seating = Seating()
     known = sorted(((_order(pod), pod) for pod in map(Fields, pods)), key=lambda one: one[0])
+    strangers = []
     for _, pod in known:
         if not pod.child("spec").text("nodeName"):
             continue
         if is_over(pod):
             seating.bound_count += 1
-        elif _take_bound(pod, free):
-            seating.bound_count += 1
+        elif _take_own(pod, free):
             seating.seated.add(key_of(pod))
+        else:
+            strangers.append(pod)
+    seating.seated.update(key_of(pod) for pod in strangers if _take_any(pod, free))
+    seating.bound_count += len(seating.seated)
     for (index, _), pod in known:
         if not waits_for_node(pod):
             continue
         name = _pod_set_of(pod, slots)
-        left = free.get(name, {})
+        left = free[name].by_number if name in free else {}
         if not left:
             seating.without_slot.append(pod.values)
             continue
@@ -64,24 +84,30 @@ def key_of(pod: Fields) -> str:
     return f"{metadata.text('namespace')}/{metadata.text('name')}"
 
 
-def _take_bound(pod: Fields, free: dict[str, dict[int, Slot]]) -> bool:
-    """Let a bound pod have its slot; whether there is one."""
-    node = pod.child("spec").text("nodeName")
-    for name, number in _candidates(pod, free, node):
-        slot = free.get(name, {}).get(number)
-        if slot is not None and slot.node == node:
-            del free[name][number]
-            return True
-    return False
+def _take_own(pod: Fields, free: Mapping[str, _Free]) -> bool:
+    """Let a bound pod have the slot that is written on it; whether that is one of its node, and free."""
+    name, _, text = pod.child("metadata").text_map("annotations").get(SLOT_ANNOTATION, "").rpartition("/")
+    if name not in free or not _is_number(text):
+        return False
+    slot = free[name].by_number.get(int(text))
+    if slot is None or slot.node != pod.child("spec").text("nodeName"):
+        return False
+    del free[name].by_number[int(text)]
+    return True
 
 
-def _candidates(pod: Fields, free: Mapping[str, Mapping[int, Slot]], node: str) -> Iterator[tuple[str, int]]:
-    """The slots that a bound pod may have, the one written on it first."""
-    name, _, number = pod.child("metadata").text_map("annotations").get(SLOT_ANNOTATION, "").rpartition("/")
-    if number.isascii() and number.isdigit() and len(number) < 9:
-        yield name, int(number)
-    own = _pod_set_of(pod, free)
-    yield from ((own, one) for one, slot in free.get(own, {}).items() if slot.node == node)
+def _take_any(pod: Fields, free: Mapping[str, _Free]) -> bool:
+    """Let a bound pod have any slot of its node; whether there is one."""
+    own = free.get(_pod_set_of(pod, free))
+    number = own.first_on(pod.child("spec").text("nodeName")) if own is not None else None
+    if own is None or number is None:
+        return False
+    del own.by_number[number]
+    return True
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10
 
 
 def _pod_set_of(pod: Fields, pod_sets: Mapping[str, object]) -> str:
@@ -93,5 +119,4 @@ def _pod_set_of(pod: Fields, pod_sets: Mapping[str, object]) -> str:
 def _order(pod: Fields) -> tuple[int, str]:
     labels = pod.child("metadata").text_map("labels")
     text = next((labels[name] for name in INDEX_LABELS if name in labels), "")
-    is_numbered = text.isascii() and text.isdigit() and len(text) < 10
-    return int(text) if is_numbered else 2**31, key_of(pod)
+    return int(text) if _is_number(text) else 2**31, key_of(pod)

@@ -9,9 +9,12 @@ from hashlib import blake2b
 
 from muster.engine.reading import PlacementReader
 from muster.model.fields import Fields
+from muster.model.flavor import ANY_FLAVOR
 from muster.model.podspec import pod_shape
+from muster.model.resources import PODS
 from muster.model.times import moment
-from muster.model.workload import PodSet, Workload
+from muster.model.topology import BoundPod
+from muster.model.workload import Admission, PodSet, PodSetAdmission, Slot, Workload
 
 POD_SET = "main"
 SCHEDULERS = ("", "default-scheduler", "muster")  # whose pods are bound here
@@ -43,6 +46,26 @@ def read_alone(pod: Fields, queue: str, placement: PlacementReader) -> Workload:
         pod_sets=(alone,),
         is_pod=True,
         kind_key=blake2b(kind.encode(), digest_size=12).hexdigest(),
+    )
+
+
+def as_holder(pod: Fields, bound: BoundPod, waiting: Workload) -> Workload | None:
+    """A bound pod as a workload that holds its node, so that a more important one may take its place.
+
+    `None` where its cards are not known one by one: nobody may choose by what a pod says of whole cards.
+    """
+    if (bound.slices is None and bound.cards is not None) or pod.child("spec").text("schedulerName") not in SCHEDULERS:
+        return None
+    slot = Slot(bound.node, (), bound.slices)
+    # As the engine gives it where nothing is counted.
+    given = PodSetAdmission(name=POD_SET, count=1, flavors={PODS: ANY_FLAVOR}, usage={}, slots=(slot,))
+    return waiting.changed(
+        admission=Admission(queue=waiting.queue, pod_sets=(given,)),
+        is_admitted=True,
+        is_evicted=pod.child("metadata").has("deletionTimestamp"),
+        is_ready=True,
+        pods_bound=1,
+        reserved_at=waiting.created_at,
     )
 
 

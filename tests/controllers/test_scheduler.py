@@ -209,3 +209,22 @@ async def test_queues_tell_what_is_in_them(cluster):
         assert numbers == [1, 2, 2]
         assert status["flavorsUsage"][0]["resources"][0]["total"] == "4"
         assert status["conditions"][0]["type"] == "Active" and status["conditions"][0]["status"] == "True"
+
+
+@story
+async def test_a_pod_of_higher_priority_takes_the_place_of_others(cluster):
+    await cluster.set_up(nodes=[node("n", cpu="2")])
+    await cluster.start()
+    for name in ("low1", "low2"):
+        await cluster.add("pods", pod(name, cpu="1"))
+    await cluster.settle()
+    assert cluster.nodes_of_pods() == {"low1": "n", "low2": "n"}
+    await cluster.add("pods", pod("high", priority=9, cpu="1"))
+    await cluster.settle()
+    left = [one["metadata"]["name"] for one in cluster.all("pods") if not one["metadata"].get("deletionTimestamp")]
+    assert len(left) == 2 and "high" in left
+    gone = next(name for name in ("low1", "low2") if name not in left)
+    assert cluster.nodes_of_pods()["high"] == "", "it waits until the other has gone"
+    await cluster.remove("pods", gone)
+    await cluster.settle()
+    assert cluster.nodes_of_pods()["high"] == "n"
