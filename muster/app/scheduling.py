@@ -47,7 +47,7 @@ class Scheduling:
         reader = placement_reader()
         view = View(INDEXES)
         self.feed = Feed(store, view, clock, resources=RESOURCES)
-        parts = Parts(
+        self.parts = Parts(
             options=lambda now: _read_options(chosen, now),
             placement=reader,
             plain_queue=plain_queue(),
@@ -55,7 +55,7 @@ class Scheduling:
             frame=frame_of,
         )
         annotate = _Annotating(view, reader)
-        self.scheduler = Scheduler(Cache(view, parts), self.feed, client, clock, annotate=annotate)
+        self.scheduler = Scheduler(Cache(view, self.parts), self.feed, client, clock, annotate=annotate)
         self.scheduler.think = think
         self.binding = Loop(Binder(annotate), self.feed, client, clock)
 

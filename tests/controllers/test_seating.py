@@ -36,7 +36,7 @@ def pod(name: str, node: str = "", **more: Any) -> dict[str, Any]:
             [pod("p", index="9"), pod("q", index="-1")],
             "",
             {"p": "main/0", "q": "main/1"},
-            id="a number too big",
+            id="not a slot",
         ),
         pytest.param(SLOTS, [pod("p", "a", slot="main/1"), pod("q")], "p", {"q": "main/0"}, id="what is written on it"),
         pytest.param(SLOTS, [pod("p", "b", slot="main/1")], "p", {}, id="its node counts, not what is written on it"),
