@@ -85,6 +85,8 @@ class Cache:
         self._group_of: dict[Key, Key] = {}  # by pod: the workload that it belongs to
         self._members: dict[Key, set[Key]] = {}  # by workload: its pods
         self._filled: dict[Key, str] = {}  # by workload: the uid of one of which all pods have been bound
+        self._seen: dict[Key, int] = {}  # by workload or pod: the revision that the state is about
+        self._left_out: dict[Key, int] = {}  # by workload or pod: the revision on which nothing can be written
         self.touched: set[str] = set()  # workloads that were looked at, until somebody clears it
 
     # Hearing ---------------------------------------------------------------------------------------------------------
@@ -104,6 +106,28 @@ class Cache:
     def look_again(self, key: Key) -> None:
         """Have a workload or a pod read anew: what the state has of it did not come true."""
         (self._workloads if key.resource == WORKLOADS else self._pods)[key] = None
+
+    def leave_out(self, key: Key) -> None:
+        """Have nothing decided on a workload or pod until it changes: what was decided cannot be written."""
+        if key in self._seen:
+            self._left_out[key] = self._seen[key]
+        self.look_again(key)
+
+    def seen(self, key: Key) -> Object | None:
+        """An object as the state knows it; `None` where it has changed since, or is gone."""
+        record = self._view.record(key)
+        is_same = record is not None and record.revision == self._seen.get(key)
+        return self._view.get(key) if is_same else None
+
+    def _note(self, key: Key) -> bool:
+        """Remember which revision of an object is taken in; whether anything is decided on it."""
+        record = self._view.record(key)
+        if record is None:
+            self._seen.pop(key, None)
+            self._left_out.pop(key, None)
+            return False
+        self._seen[key] = record.revision
+        return self._left_out.get(key) != record.revision
 
     def forget(self) -> None:
         """Have the state built anew."""
@@ -223,7 +247,7 @@ class Cache:
     def _account(self, key: Key, pod: Object | None, *, is_alone: bool) -> None:
         """Charge a pod by itself, or let it wait by itself, or neither."""
         name, alone = f"{key.namespace}/{key.name}", workload_key(key.namespace, key.name)
-        fields = Fields(pod) if pod is not None else None
+        fields = Fields(pod) if self._note(key) and pod is not None else None
         try:
             if fields is not None and is_alone and self._is_taken(fields, name, alone):
                 return
@@ -265,6 +289,7 @@ class Cache:
         name = f"{key.namespace}/{key.name}"
         self.touched.add(name)
         if obj is None:
+            self._note(key)
             self._filled.pop(key, None)
             if name in self.state.workloads:
                 self.state.drop(name)
@@ -273,25 +298,29 @@ class Cache:
                 self._account(left, self._view.get(left), is_alone=True)
             self._members.pop(key, None)
             return
-        workload = self._read_workload(obj)
+        workload = self._read_workload(obj) if self._note(key) else None
         pods = pods_of(key, obj, self._view)
         for gone in self._members.get(key, set()) - pods.keys():
             self._join(gone, None)
             self._account(gone, self._view.get(gone), is_alone=self._view.get(gone) is not None)
-        if workload is None:
+        if workload is None and key in self._left_out:
+            self.state.drop(name)
+        elif workload is None:
             workload = self.state.workloads.get(name)  # it holds what it held
         seating = seat(slots_of(workload), pods.values())
         if workload is not None:
-            self._take(key, workload, seating)
+            self._take(key, workload, seating, has_pods=bool(pods or obj["metadata"].get("ownerReferences")))
         for pod_key, pod in pods.items():
             self._join(pod_key, key)
             is_seated = key_of(Fields(pod)) in seating.seated
             is_waiting = not pod["spec"].get("nodeName")
             self._account(pod_key, pod, is_alone=not is_seated and (not is_waiting or _is_unplaced(workload)))
 
-    def _take(self, key: Key, workload: Workload, seating: Seating) -> None:
+    def _take(self, key: Key, workload: Workload, seating: Seating, *, has_pods: bool) -> None:
         bound = min(seating.bound_count, workload.slot_count)
-        if bound and bound == workload.slot_count:
+        if not has_pods:
+            bound = workload.slot_count  # nobody makes pods for it, so none are late
+        elif bound and bound == workload.slot_count:
             self._filled[key] = workload.uid
         elif self._filled.get(key) == workload.uid and workload.is_admitted:
             bound = workload.slot_count  # it was whole once: pods that come after others are none of a gang's start

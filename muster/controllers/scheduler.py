@@ -3,6 +3,7 @@
 A pass runs cycles until nothing more is decided, then makes all writes at once, each on the state of the object that
 the decision was made on. The engine's state acts as if all of it had come true; of what could not be written, the
 object is read anew, so that nothing is ever counted twice. The next pass begins when its own writes have come back.
+What changes while it is thought about is not written over: it is decided on anew.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ class Scheduler:
         self._queues = QueueStatus(feed.view, client)
         self.think: Think[Decided] = at_once
         self.is_idle = False
+        self._is_to_pause = False  # the store could not be written to
         feed.listen(self._hear)
 
     async def run(self) -> None:
@@ -89,6 +91,9 @@ class Scheduler:
                 self.cache.forget()
                 await self._clock.sleep(PAUSE_S)
                 continue
+            if self._is_to_pause:
+                self._is_to_pause = False
+                await self._clock.sleep(PAUSE_S)
             if not self.cache.has_news:
                 self.is_idle = True
                 await self._wait()
@@ -114,7 +119,9 @@ class Scheduler:
     # One pass --------------------------------------------------------------------------------------------------------
 
     async def run_once(self) -> None:
-        """Take in, decide, carry out; returns when the writes have come back."""
+        """Take in, decide, carry out; own writes are seen before anything is taken in."""
+        for resource, revision in self._written.items():
+            await self._view.reaches(resource, revision)
         now = max(self._clock.now_s(), self.cache.state.now)
         self.cache.sync(now)
         state = self.cache.state
@@ -122,8 +129,6 @@ class Scheduler:
         await self._carry_out(state, decided, now)
         touched, self.cache.touched = self.cache.touched | decided.decisions.keys(), set()
         await self._queues.write(state, touched, now)
-        for resource, revision in self._written.items():
-            await self._view.reaches(resource, revision)
 
     async def _carry_out(self, state: EngineState, decided: Decided, now: float) -> None:
         """Write all that was decided, at once: each write is about one object and asks for the state it was seen in."""
@@ -133,28 +138,39 @@ class Scheduler:
             for decision in decisions:
                 writes.append(self._carried_out(writer, workload, decision))
         for workload, verdict in self._refused(state, decided).items():
-            obj = self._view.get(key_of(workload))
+            obj = self.cache.seen(key_of(workload))
             write = writer.refusal(state.workloads[workload], verdict, obj) if obj is not None else None
             if write is not None:
                 writes.append(self._told(write, events_of_refusal(verdict), now))
         writes += [self._admitted(workload, now) for workload in self._checked(state)]
-        await asyncio.gather(*writes)
+        faults = [one for one in await asyncio.gather(*writes, return_exceptions=True) if one is not None]
+        if faults:
+            raise faults[0]  # when all writes are done, not before
         if decided.decisions:
             log.info("cycles=%d decided=%d waiting=%d", decided.cycles, len(decided.decisions), len(decided.verdicts))
 
     async def _carried_out(self, writer: Writer, workload: str, decision: Decision) -> None:
         """Make the write of a decision; where it fails, the object is read anew, and counts as it is."""
         key = key_of(workload)
-        obj = self._view.get(key)
+        obj = self.cache.seen(key)
+        if obj is None:
+            self.cache.look_again(key)  # it has changed while it was thought about
+            return
         try:
-            write = writer.write_of(decision, obj) if obj is not None else None
+            write = writer.write_of(decision, obj)
             if write is not None:
                 await self._write(write)
                 await self._tell(events_of_decision(decision), writer.now)
-        except (StoreError, InvalidObject) as problem:
-            is_outdated = isinstance(problem, (Conflict, NotFound))
-            log.log(logging.DEBUG if is_outdated else logging.WARNING, "%s was not written: %s", workload, problem)
+        except (Conflict, NotFound) as problem:
+            log.debug("%s was not written: %s", workload, problem)
             self.cache.look_again(key)
+        except StoreError as problem:
+            log.warning("%s was not written: %s", workload, problem)
+            self.cache.look_again(key)
+            self._is_to_pause = True
+        except InvalidObject as problem:
+            log.warning("%s is left out until it changes, what was decided cannot be written: %s", workload, problem)
+            self.cache.leave_out(key)
 
     async def _told(self, write: Write, events: list[Event], now: float) -> None:
         try:
@@ -199,7 +215,7 @@ class Scheduler:
 
     async def _admitted(self, workload: Workload, now: float) -> None:
         key = key_of(workload.key)
-        obj = self._view.get(key)
+        obj = self.cache.seen(key)
         if obj is not None:
             write = StatusWrite(key, {**obj, "status": status_after_checks(obj, now)})
             await self._told(write, [Event("Normal", workload.key, "Admitted", "The workload is admitted")], now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from muster.store.records import Key
 from tests.controllers.cluster import GPU, GROUP, WORKLOADS, Cluster, node, pod, queue, workload
 
 WHEN = "2023-11-14T22:13:20Z"
@@ -228,3 +229,55 @@ async def test_a_pod_of_higher_priority_takes_the_place_of_others(cluster):
     await cluster.remove("pods", gone)
     await cluster.settle()
     assert cluster.nodes_of_pods()["high"] == "n"
+
+
+@story
+async def test_a_workload_for_which_nobody_makes_pods_keeps_its_quota(cluster):
+    await cluster.set_up(queue("q", {"cpu": "4"}), nodes=[node("n")])
+    await cluster.start()
+    await cluster.add(WORKLOADS, workload("w", "q", 2))
+    await cluster.settle(1000)
+    assert cluster.is_admitted("w") and "Evicted" not in cluster.conditions("w")
+
+
+@story
+async def test_what_cannot_be_written_is_left_out_until_it_changes(cluster):
+    await cluster.set_up(queue("q", {"cpu": "9"}), nodes=[node("n")])
+    await cluster.add(WORKLOADS, workload("w", "q", 2))
+    conditions = [
+        {"type": f"example.com/{number}", "status": "True", "reason": "R", "message": "", "lastTransitionTime": WHEN}
+        for number in range(15)
+    ]
+    await cluster.set_status(WORKLOADS, "w", {"conditions": conditions})
+    await cluster.start()
+    await cluster.add(WORKLOADS, workload("other", "q", 2))
+    await cluster.settle(10)
+    assert not cluster.is_admitted("w") and cluster.is_admitted("other")
+    await cluster.set_status(WORKLOADS, "w", {"conditions": []})
+    await cluster.settle()
+    assert cluster.is_admitted("w")
+
+
+@story
+async def test_what_changes_while_it_is_thought_about_is_decided_on_anew(cluster):
+    await cluster.set_up(queue("q", {"cpu": "9"}), nodes=[node("n")])
+    await cluster.start()
+    await cluster.settle()
+    changed = []
+
+    async def think(work):
+        decided = work()
+        if not changed and "team/w" in decided.decisions:
+            changed.append(cluster.get(WORKLOADS, "w"))
+            obj = cluster.get(WORKLOADS, "w")
+            obj["spec"]["active"] = False
+            await cluster.plain.update(Key(WORKLOADS, "team", "w"), obj)
+            for _ in range(20):
+                await asyncio.sleep(0)
+        return decided
+
+    cluster.scheduling.scheduler.think = think
+    await cluster.add(WORKLOADS, workload("w", "q", 2))
+    await cluster.settle()
+    assert changed and not cluster.is_admitted("w")
+    assert cluster.conditions("w")["QuotaReserved"] == ("False", "Suspended")
