@@ -28,9 +28,8 @@ def admitted(*pod_sets: PodSetAdmission) -> Workload:
         PodSet(name=one.name, count=one.count, count_least=one.count, requests={}, shape=PodShape()) for one in pod_sets
     )
     bare = tuple(PodSetAdmission(name=one.name, count=one.count, flavors={}, usage={}) for one in pod_sets)
-    return Workload(
-        key="a/b", uid="1", namespace="a", pod_sets=sets, admission=Admission(queue="q", pod_sets=bare), is_admitted=True
-    )
+    admission = Admission(queue="q", pod_sets=bare)
+    return Workload(key="a/b", uid="1", namespace="a", pod_sets=sets, admission=admission, is_admitted=True)
 
 
 def recorded(*messages: str) -> Fields:
