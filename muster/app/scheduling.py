@@ -72,7 +72,8 @@ class Scheduling:
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to do but wait."""
-        return self.scheduler.is_idle and not self.scheduler.cache.has_news and self.binding.is_idle
+        has_rest = self.scheduler.is_pausing or (self.scheduler.is_idle and not self.scheduler.cache.has_news)
+        return has_rest and self.binding.is_idle
 
 
 def _read_options(configuration: Configuration, now: float) -> ReadOptions:

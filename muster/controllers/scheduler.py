@@ -73,6 +73,7 @@ class Scheduler:
         self.think: Think[Decided] = at_once
         self.is_idle = False
         self._is_to_pause = False  # the store could not be written to
+        self.is_pausing = False
         feed.listen(self._hear)
 
     async def run(self) -> None:
@@ -83,21 +84,25 @@ class Scheduler:
                 await self.run_once()
             except StoreError as problem:
                 log.warning("the scheduler waits for the store: %s", problem)
-                await self._clock.sleep(PAUSE_S)
+                await self._pause()
                 continue
             except Exception:
                 # A fault of Muster's own must not stop everybody's work: what is known is read anew from the objects.
                 log.exception("a fault in the scheduler itself")
                 self.cache.forget()
-                await self._clock.sleep(PAUSE_S)
+                await self._pause()
                 continue
             if self._is_to_pause:
-                self._is_to_pause = False
-                await self._clock.sleep(PAUSE_S)
+                await self._pause()
             if not self.cache.has_news:
                 self.is_idle = True
                 await self._wait()
                 self.is_idle = False
+
+    async def _pause(self) -> None:
+        self._is_to_pause, self.is_pausing = False, True
+        await self._clock.sleep(PAUSE_S)
+        self.is_pausing = False
 
     def _hear(self, seen: Seen) -> None:
         self.cache.hear(seen)
