@@ -22,17 +22,15 @@ from muster.apiserver.pod_streams.logs import log
 from muster.apiserver.requests import Request, Target, read_object
 from muster.apiserver.rights.token_requests import request_token
 from muster.apiserver.served import Served
-from muster.apiserver.statuses import bad_request, conflict, invalid
+from muster.apiserver.statuses import bad_request, invalid
 from muster.apiserver.webhooks import Operation
 from muster.apiserver.webhooks.attributes import Sort
 from muster.apiserver.writes import changed, in_version, patch, settle_name, update
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
-from muster.model.times import moment_text
-from muster.store.errors import NotFound
+from muster.store.binding import Binding, bound
 from muster.store.kinds import Object
-from muster.store.metadata import is_deleting
-from muster.store.objects import Objects, Part, Written, decode
+from muster.store.objects import Part, Written, decode
 from muster.store.port import Change, Transaction
 from muster.store.records import Key, Record
 
@@ -219,52 +217,16 @@ async def bind(api: Api, request: Request, target: Target) -> Answer:
     if binding.child("target").text("kind") not in ("", "Node"):
         raise InvalidObject("target.kind", 'Unsupported value: supported values: "Node", "<empty>"')
     key = Key("pods", target.namespace, name)
-    change = _bound(api.objects, key, node=node, binding=metadata, is_dry_run=by.is_dry_run)
-    await api.store.write(change)
+    given = Binding(
+        key=key,
+        node=node,
+        uid=metadata.text("uid"),
+        labels=metadata.text_map("labels"),
+        annotations=metadata.text_map("annotations"),
+        is_dry_run=by.is_dry_run,
+    )
+    await api.store.write(bound(api.objects, given))
     return json_answer(CREATED, 201)
-
-
-def _bound(objects: Objects, key: Key, *, node: str, binding: Fields, is_dry_run: bool) -> Change[None]:
-    def change(write: Transaction) -> None:
-        pod = _present(write, key)
-        _check_bindable(key, pod, uid=binding.text("uid"))
-        metadata = dict(pod["metadata"])
-        for name in ("labels", "annotations"):
-            if given := binding.text_map(name):
-                metadata[name] = {**metadata.get(name, {}), **given}
-        status = pod.get("status") or {}
-        scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
-        scheduled["lastTransitionTime"] = moment_text(write.now_s)
-        others = [one for one in status.get("conditions") or () if one.get("type") != "PodScheduled"]
-        new = {**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": node}}
-        new["status"] = {**status, "conditions": [*others, scheduled]}
-        # Not by the rules for updates: nobody else may change the node of a pod, and nobody owns it.
-        objects.settle(write, key, new, by=None)
-        if is_dry_run:
-            write.discard()
-
-    return change
-
-
-def _check_bindable(key: Key, pod: Object, *, uid: str) -> None:
-    at = Key("pods/binding", key.namespace, key.name)
-    if uid and uid != pod["metadata"]["uid"]:
-        raise conflict(
-            at, f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata']['uid']}"
-        )
-    if is_deleting(pod):
-        raise conflict(at, f"pod {key.name} is being deleted, cannot be assigned to a host")
-    if node := pod["spec"].get("nodeName"):
-        raise conflict(at, f'pod {key.name} is already assigned to node "{node}"')
-    if pod["spec"].get("schedulingGates"):
-        raise conflict(at, f"pod {key.name} has non-empty .spec.schedulingGates")
-
-
-def _present(write: Transaction, key: Key) -> Object:
-    record = write.get(key)
-    if record is None:
-        raise NotFound(key)
-    return decode(record)
 
 
 HANDLERS: dict[str, Handler] = {

@@ -7,7 +7,7 @@ where a profile places.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import replace
 
 from muster.app.config import Configuration
@@ -33,7 +33,7 @@ from muster.model.queue import PreemptionPolicy, PreemptionRules, Queue
 from muster.model.resources import amount_of
 from muster.model.slices import CardRequests
 from muster.model.snapshot import Snapshot
-from muster.model.topology import levels_of
+from muster.model.topology import Node, levels_of
 from muster.model.workload import Workload
 
 # Unless a pod says otherwise, slices fill cards in use: HAMi itself spreads them, and big ones find no card then.
@@ -104,6 +104,18 @@ def node_slots(snapshot: Snapshot, configuration: Configuration) -> NodeSlots:
     )
 
 
+def frame_of(nodes: Iterable[Node]) -> Hashable:
+    """What the table takes from all nodes together: when this changes, another table is needed."""
+    known = list(nodes)
+    return levels_of(known), _usual_mib(known)
+
+
+def _usual_mib(nodes: Iterable[Node]) -> int:
+    """The memory that most cards have."""
+    sizes = Counter(device.memory_mib for node in nodes for device in node.devices)
+    return min(sizes, key=lambda size: (-sizes[size], size), default=0)
+
+
 def _levels(snapshot: Snapshot) -> tuple[str, ...]:
     """The levels by which nodes stand together: a topology's where there is one, else what their labels amount to."""
     named = max((flavor.topology_levels for flavor in snapshot.flavors.values()), key=len, default=())
@@ -111,12 +123,11 @@ def _levels(snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def _card_kinds(snapshot: Snapshot, known: tuple[Vendor, ...]) -> CardKinds:
-    sizes = Counter(device.memory_mib for node in snapshot.nodes.values() for device in node.devices)
     return CardKinds(
         counts=tuple(vendor.resources.count for vendor in known),
         resources=frozenset(name for vendor in known for name in vendor.resources.names),
         read=lambda asked: card_ask(asked, known, PACKED),
-        usual_mib=min(sizes, key=lambda size: (-sizes[size], size), default=0),
+        usual_mib=_usual_mib(snapshot.nodes.values()),
     )
 
 
@@ -131,7 +142,12 @@ def with_plain_queue(snapshot: Snapshot, profile: Profile, without_queue: Collec
             workloads.update((one.key, one) for one in _pods_of(workload))
         else:
             workloads[key] = replace(workload, queue=NO_QUEUE) if key in without_queue else workload
-    plain = Queue(
+    return replace(snapshot, workloads=workloads, queues={**snapshot.queues, NO_QUEUE: plain_queue()})
+
+
+def plain_queue() -> Queue:
+    """The queue of those that name none: without limits, by priority."""
+    return Queue(
         name=NO_QUEUE,
         title=NO_QUEUE,
         is_leaf=True,
@@ -139,7 +155,6 @@ def with_plain_queue(snapshot: Snapshot, profile: Profile, without_queue: Collec
         admits_namespaces=Selector(),
         is_unlimited=True,
     )
-    return replace(snapshot, workloads=workloads, queues={**snapshot.queues, NO_QUEUE: plain})
 
 
 def _pods_of(workload: Workload) -> Iterator[Workload]:

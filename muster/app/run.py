@@ -10,6 +10,7 @@ import gc
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from muster.apiserver.admission import Admission, Checks
@@ -44,6 +45,7 @@ from muster.store.identities import Identities
 from muster.store.objects import Notes, Objects
 from muster.store.sqlite import SqliteStore
 
+SCHEDULER = "system:kube-scheduler"  # the user that it writes as
 _PACE_S = 0.03  # how often watches are woken under load; the first event after a pause is not delayed
 
 
@@ -57,6 +59,7 @@ class UpOptions:
     is_fresh: bool = False
     has_audit: bool = True  # whether each request is written down
     has_accounts: bool = True  # whether each namespace gets its service account and the authority's certificate
+    has_scheduler: bool = True  # whether workloads are admitted and pods bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +117,17 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
         audit = AuditLog(folder) if options.has_audit else None
         app = App(api, Tokens(token, api.accounts), partial(backup, store), audit=audit)
         loops = [asyncio.create_task(loop.run()) for loop in (definitions, *_loops(api, files, options))]
+        is_ready = asyncio.Event()
+        if options.has_scheduler:
+            loops.append(asyncio.create_task(_schedule(api, is_ready)))
+
+        def tell_ready() -> None:
+            on_ready(Ready(url, kubeconfig_in(folder)))
+            is_ready.set()
+
         try:
             gc.freeze()  # what is there now stays; there is no use in looking at it again and again
-            await serve(app, listening, tls_of(files), lambda: on_ready(Ready(url, kubeconfig_in(folder))))
+            await serve(app, listening, tls_of(files), tell_ready)
         finally:
             for one in loops:
                 one.cancel()
@@ -136,3 +147,11 @@ def _loops(api: Api, files: TlsFiles, options: UpOptions) -> tuple[Tidying, Foll
         parts.append(Accounts(api.objects, authority=authority, token_for=api.accounts.lasting_token))
     jobs = JobControl(api.store, PlainClient(api.store, api.objects, "muster-jobs"), api.clock)
     return Tidying(api.store, api.objects, api.clock), Following(api.store, api.clock, parts), jobs
+
+
+async def _schedule(api: Api, is_ready: asyncio.Event) -> None:
+    """Run the scheduler once the server answers; it is loaded then, beside the first requests."""
+    await is_ready.wait()
+    scheduling = await asyncio.to_thread(import_module, "muster.app.scheduling")
+    client = PlainClient(api.store, api.objects, SCHEDULER)
+    await scheduling.Scheduling(api.store, client, api.clock, think=asyncio.to_thread).run()

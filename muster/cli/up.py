@@ -20,11 +20,19 @@ Data = Annotated[
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Listen on this port; 0 takes any free one.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew: remove what an earlier server has kept there.")]
 NoAudit = Annotated[bool, typer.Option("--no-audit", help="Do not write down who asks for what.")]
+NoScheduler = Annotated[bool, typer.Option("--no-scheduler", help="Serve the API alone: admit and bind nothing.")]
 
 DEFAULT_PORT = 6443
 
 
-def up(data: Data = None, port: Port = DEFAULT_PORT, fresh: Fresh = False, no_audit: NoAudit = False) -> None:
+def up(
+    data: Data = None,
+    port: Port = DEFAULT_PORT,
+    *,
+    fresh: Fresh = False,
+    no_audit: NoAudit = False,
+    no_scheduler: NoScheduler = False,
+) -> None:
     """Run a cluster's API on this machine until Ctrl-C."""
     # Loaded here, so that no other command pays for it.
     from muster.apiserver.server import CannotListen, run
@@ -33,7 +41,9 @@ def up(data: Data = None, port: Port = DEFAULT_PORT, fresh: Fresh = False, no_au
     from muster.store.errors import Unavailable
 
     folder = (data or default_folder()).absolute()
-    options = UpOptions(folder=folder, port=port, is_fresh=fresh, has_audit=not no_audit)
+    options = UpOptions(
+        folder=folder, port=port, is_fresh=fresh, has_audit=not no_audit, has_scheduler=not no_scheduler
+    )
     try:
         run(lambda: run_embedded(options, _say_ready))
     except (CannotListen, Unavailable, WrongFolder) as problem:

@@ -15,6 +15,7 @@ from muster.controllers.feed import Feed
 from muster.controllers.queue import KeyQueue
 from muster.controllers.view import Seen, View
 from muster.model.errors import InvalidObject
+from muster.store.binding import Binding
 from muster.store.client import Client
 from muster.store.clock import Clock
 from muster.store.errors import Conflict, NotFound, StoreError
@@ -61,10 +62,20 @@ class Turn:
         except NotFound:
             return
 
+    async def tell(self, event: Object) -> None:
+        """Add an event about an object; nobody waits to see it."""
+        await self._client.create("events", event)
+
+    async def bind(self, binding: Binding) -> None:
+        """Put a pod on a node."""
+        self._note_revision(binding.key.resource, await self._client.bind(binding))
+
     def _note(self, resource: str, kept: Object) -> Object:
-        revision = int(kept["metadata"]["resourceVersion"])
-        self.written[resource] = max(revision, self.written.get(resource, 0))
+        self._note_revision(resource, int(kept["metadata"]["resourceVersion"]))
         return kept
+
+    def _note_revision(self, resource: str, revision: int) -> None:
+        self.written[resource] = max(revision, self.written.get(resource, 0))
 
 
 class Controller(Protocol):

@@ -38,6 +38,13 @@ class GangDeadlines:
             if self._due_at.get(workload) == due_at and is_stuck(workload):
                 self.overdue[workload] = None
 
+    def next_due(self) -> float | None:
+        """When somebody's time is over, as far as is known now; it may be that of one who is done already."""
+        while self._due and self._due_at.get(self._due[0][1]) != self._due[0][0]:
+            heapq.heappop(self._due)
+        waits = [since + self.limit_s for since in self._waiting_since.values()]
+        return min([*waits, *(due for due, _ in self._due[:1])], default=None)
+
     def wait(self, workload: str, now: float) -> None:
         """Others were told to leave for a workload, now or before."""
         self._waiting_since.setdefault(workload, now)

@@ -33,3 +33,7 @@ class SecondPass:
         if key in self._due:
             tries = self._due[key][1] + 1
             self._due[key] = (now + min(DELAY_MOST_S, FIRST_DELAY_S * 2 ** min(tries, 10)), tries)
+
+    def next_due(self) -> float | None:
+        """When somebody's turn comes, as far as is known now."""
+        return min((due for due, _ in self._due.values()), default=None)

@@ -178,6 +178,11 @@ class EngineState:
         self.deadlines.advance(now, self._is_short_of_pods)
         self.room.call_due(now)
 
+    def next_due(self) -> float | None:
+        """When a cycle may decide something new although nothing has changed; `None`: never."""
+        known = (self.room.next_due(), self.second_pass.next_due(), self.deadlines.next_due())
+        return min((due for due in known if due is not None), default=None)
+
     def heads(self) -> Iterator[tuple[QuotaNode, Workload]]:
         """The first workload of every queue that takes part."""
         return self.room.heads(self.now, self.resumes_at)

@@ -80,6 +80,10 @@ class WaitingRoom:
                 self._lines[queue].recall(key)
                 self._awake.add(queue)
 
+    def next_due(self) -> float | None:
+        """When somebody's back-off ends, as far as is known now."""
+        return self._due[0][0] if self._due else None
+
     def flush(self, root: QuotaNode, cycle: int) -> None:
         """Something changed in a tree: those parked there may be tried again."""
         self._flushes[root.name] = Flushes(self._flushes.get(root.name, NO_FLUSH).times + 1, cycle)

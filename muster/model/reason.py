@@ -229,3 +229,9 @@ class Verdict:
         """The verdict in one line."""
         parts = [self.reason.text, *(shortage.text for shortage in self.shortages)]
         return "; ".join(parts)
+
+    @property
+    def told(self) -> str:
+        """The verdict as its object tells it: where nodes are lacking, with what keeps each pod set from them."""
+        details = self.details if self.code is Code.WAITING_FOR_NODES else ()
+        return "; ".join(dict.fromkeys((self.text, *(reason.text for reason in details))))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from muster.store.aio import AsyncStore
+from muster.store.binding import Binding, bound
 from muster.store.kinds import Object
 from muster.store.objects import PLAINLY, By, Objects, Part, decode
 from muster.store.records import Key
@@ -28,6 +29,9 @@ class Client(Protocol):
     async def delete(self, key: Key, deletion: Deletion = PLAINLY) -> Object:
         """Remove an object, or mark it; gives its last state."""
 
+    async def bind(self, binding: Binding) -> int:
+        """Put a pod on a node; gives the revision that it then has."""
+
 
 class PlainClient:
     """Writes to a store of this process."""
@@ -45,3 +49,6 @@ class PlainClient:
 
     async def delete(self, key: Key, deletion: Deletion = PLAINLY) -> Object:
         return decode((await self._store.write(self._objects.delete(key, deletion, by=self._by))).record)
+
+    async def bind(self, binding: Binding) -> int:
+        return await self._store.write(bound(self._objects, binding))

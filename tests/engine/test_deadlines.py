@@ -224,3 +224,16 @@ def test_pod_sets_of_one_gang_share_its_deadline():
     run_cycle(state)
     bind(state, "w", 2)
     assert evicted(run_cycle(state, after_s=LIMIT_S)) == {"w": Code.GANG_DEADLINE}
+
+
+def test_it_is_known_when_somebody_is_due_next():
+    deadlines = GangDeadlines(10.0)
+    assert deadlines.next_due() is None
+    deadlines.start("a", 0.0)
+    deadlines.start("b", 3.0)
+    deadlines.wait("c", 1.0)
+    assert deadlines.next_due() == 10.0
+    deadlines.stop("a")
+    assert deadlines.next_due() == 11.0
+    deadlines.end_wait("c")
+    assert deadlines.next_due() == 13.0

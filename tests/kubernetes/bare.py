@@ -1,4 +1,4 @@
-"""`muster up` without the controller that gives namespaces what they have: as a real API server alone. Run by tests."""
+"""`muster up` without the loops that act on objects: as a real API server alone. Run by tests."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from muster.app import run
 from muster.cli.main import app
 
 if __name__ == "__main__":
-    run.UpOptions = partial(run.UpOptions, has_accounts=False)
+    run.UpOptions = partial(run.UpOptions, has_accounts=False, has_scheduler=False)
     app()

@@ -7,7 +7,7 @@ replay of recorded objects, not at all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from muster.dialects.kueue import names
@@ -27,7 +27,7 @@ from muster.engine.reading import PlacementReader
 from muster.model.fields import Fields
 from muster.model.flavor import Flavor
 from muster.model.podspec import LimitRangeItem, read_limit_range
-from muster.model.queue import Queue
+from muster.model.queue import Queue, SubmitQueue
 from muster.model.settings import Settings
 from muster.model.snapshot import Snapshot
 from muster.model.topology import BoundPod, Node, levels_of, read_bound_pod, read_node
@@ -67,15 +67,8 @@ def read(objects: Iterable[Object], options: ReadOptions) -> Snapshot:
     queues += [read_cohort(obj) for obj in by_kind.get("Cohort", ())]
     queues += implied_cohorts(queues)
     submit_queues = {submit.key: submit for submit in map(read_submit_queue, by_kind.get("LocalQueue", ()))}
-    reader = WorkloadReader(
-        settings=options.settings,
-        submit_queues=submit_queues,
-        limit_ranges=_read_limit_ranges(by_kind.get("LimitRange", ())),
-        request_rules=options.request_rules,
-        queued_by_eviction=options.queued_by_eviction,
-        counts_limits_as_requests=options.counts_limits_as_requests,
-        placement=placement,
-    )
+    limit_ranges = by_kind.get("LimitRange", ())
+    reader = workload_reader(submit_queues, limit_ranges, replace(options, placement=placement))
     workloads = {workload.key: workload for workload in map(reader.read, by_kind.get("Workload", ()))}
     return Snapshot(
         queues=_by_name(queues),
@@ -88,6 +81,21 @@ def read(objects: Iterable[Object], options: ReadOptions) -> Snapshot:
         settings=options.settings,
         now=options.now,
         seed=options.seed,
+    )
+
+
+def workload_reader(
+    submit_queues: Mapping[str, SubmitQueue], limit_ranges: Iterable[Fields], options: ReadOptions
+) -> WorkloadReader:
+    """What reads single workloads among these queues and limits; the options' reader of pods is taken as it is."""
+    return WorkloadReader(
+        settings=options.settings,
+        submit_queues=submit_queues,
+        limit_ranges=_read_limit_ranges(limit_ranges),
+        request_rules=options.request_rules,
+        queued_by_eviction=options.queued_by_eviction,
+        counts_limits_as_requests=options.counts_limits_as_requests,
+        placement=options.placement,
     )
 
 

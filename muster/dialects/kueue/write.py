@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from muster.dialects.kueue.slots_text import CONDITIONS, REASON, slots_messages
 from muster.dialects.kueue.topology_assignment import compacted
 from muster.model.fields import INT64_MAX
 from muster.model.plan import Amend, Decision, Evict, Finish, Plan, Requeue, Reserve
@@ -24,7 +25,7 @@ PUBLISHED: Mapping[Code, str] = {
     Code.HELD_BACK: Code.ADMISSION_GATED.value,
     Code.BETTER_VARIANT_RUNS: Code.WAITING_FOR_QUOTA.value,
 }
-NO_PREEMPTION = (Code.FLAVOR_MIGRATION, Code.NODE_FAILURES)  # evicted, but for nobody else's sake
+NO_PREEMPTION = (Code.FLAVOR_MIGRATION, Code.NODE_FAILURES, Code.GANG_DEADLINE)  # evicted, but for nobody else's sake
 BLOCKED_ON_GATES = "BlockedOnPreemptionGates"
 
 
@@ -58,6 +59,7 @@ def status_after_reserve(obj: Mapping[str, Any], decision: Reserve, now: float) 
     else:
         conditions.set("Admitted", False, "UnsatisfiedAdmissionChecks", "The workload has not all checks ready")
     conditions.reset(BLOCKED_ON_GATES, "QuotaReserved")
+    conditions.record(decision.admission)
     return status
 
 
@@ -67,7 +69,7 @@ def status_after_refusal(
     """The status of a workload that was tried and got no quota: why, and what it asks for."""
     status = status_of(obj)
     conditions = Conditions(obj, status, now)
-    conditions.set("QuotaReserved", False, published_reason(verdict.code), verdict.text)
+    conditions.set("QuotaReserved", False, published_reason(verdict.code), verdict.told)
     conditions.set("Admitted", False, "NoReservation", "The workload has no reservation")
     if verdict.code is Code.PREEMPTION_GATED:
         conditions.set(BLOCKED_ON_GATES, True, "PreemptionGated", verdict.text)
@@ -79,9 +81,10 @@ def status_after_eviction(obj: Mapping[str, Any], decision: Evict, now: float) -
     """The status of a workload that was told to go; it keeps its quota until its pods are gone."""
     status = status_of(obj)
     conditions = Conditions(obj, status, now)
-    text = f"Preempted: {decision.reason.text}"
+    is_preempted = decision.reason.code not in NO_PREEMPTION
+    text = f"Preempted: {decision.reason.text}" if decision.in_favour_of or is_preempted else decision.reason.text
     conditions.set("Evicted", True, eviction_reason(decision), text)
-    if decision.reason.code not in NO_PREEMPTION:
+    if is_preempted:
         conditions.set("Preempted", True, decision.reason.code.value, text)
     status["schedulingStats"] = counted(status.get("schedulingStats"), eviction_reason(decision))
     return status
@@ -138,8 +141,44 @@ def status_after_amend(obj: Mapping[str, Any], decision: Amend, now: float) -> d
     if decision.replaced_node:
         left = [node for node in status.get("unhealthyNodes") or () if node.get("name") != decision.replaced_node]
         status["unhealthyNodes"] = left
+    conditions = Conditions(obj, status, now)
     if decision.is_admitted:
-        Conditions(obj, status, now).set("Admitted", True, "Admitted", "The workload is admitted")
+        conditions.set("Admitted", True, "Admitted", "The workload is admitted")
+    conditions.record(decision.admission)
+    return status
+
+
+def with_open_checks(status: dict[str, Any], names: Iterable[str], now: float) -> dict[str, Any]:
+    """The status of a workload with quota, with these checks to be passed; what was said of them before counts not."""
+    state = {
+        "state": "Pending",
+        "message": "Reset to Pending with the reservation",
+        "lastTransitionTime": moment_text(now),
+    }
+    return {**status, "admissionChecks": [{"name": name, **state} for name in names]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One condition to be set."""
+
+    type: str
+    is_true: bool
+    reason: str
+    message: str
+
+
+def status_with(obj: Mapping[str, Any], setting: Setting, now: float) -> dict[str, Any]:
+    """The status of any object with one condition set."""
+    status = status_of(obj)
+    Conditions(obj, status, now).set(setting.type, setting.is_true, setting.reason, setting.message)
+    return status
+
+
+def status_after_checks(obj: Mapping[str, Any], now: float) -> dict[str, Any]:
+    """The status of a workload that has passed its checks."""
+    status = status_of(obj)
+    Conditions(obj, status, now).set("Admitted", True, "Admitted", "The workload is admitted")
     return status
 
 
@@ -237,6 +276,15 @@ class Conditions:
         item = self._find(type_)
         if item is not None and item.get("status") == "True":
             self.set(type_, False, reason, f"Previously: {item.get('message', '')}")
+
+    def record(self, admission: Admission) -> None:
+        """Write down the slots of an admission in place of those of an earlier one."""
+        messages = slots_messages(admission.pod_sets)
+        for type_ in CONDITIONS[len(messages) :]:
+            if (item := self._find(type_)) is not None:
+                self._items.remove(item)
+        for type_, message in zip(CONDITIONS, messages, strict=False):
+            self.set(type_, True, REASON, message)
 
     def _find(self, type_: str) -> dict[str, Any] | None:
         return next((item for item in self._items if item.get("type") == type_), None)

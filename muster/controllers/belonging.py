@@ -1,0 +1,69 @@
+"""Which pods belong to which workload, as owners and annotations say. Used by the cache and the binder.
+
+A pod belongs to the workload of its owner, or to its own, or to the one that it names in an annotation: a pod of a job
+within a job does not say who its owner's owner is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from muster.controllers.view import Terms, View
+from muster.dialects.kueue.names import GROUP
+from muster.store.kinds import Object
+from muster.store.records import Key
+
+WORKLOADS, PODS = f"workloads.{GROUP}", "pods"
+WORKLOAD_ANNOTATION = f"{GROUP}/workload"
+
+
+def _named_workload(pod: Object) -> Iterable[str]:
+    name = (pod["metadata"].get("annotations") or {}).get(WORKLOAD_ANNOTATION)
+    return (f"{pod['metadata'].get('namespace')}/{name}",) if isinstance(name, str) else ()
+
+
+INDEXES: dict[tuple[str, str], Terms] = {(PODS, "workload"): _named_workload}  # what the view has to be made with
+
+
+def object_key(resource: str, obj: Object) -> Key:
+    """The key of an object of a resource."""
+    return Key(resource, obj["metadata"].get("namespace") or "", obj["metadata"]["name"])
+
+
+def workload_of(pod: Object, view: View) -> Key | None:
+    """The workload that a pod belongs to."""
+    metadata = pod["metadata"]
+    owners = [owner.get("uid") for owner in metadata.get("ownerReferences") or ()]
+    for uid in (metadata.get("uid"), *owners):
+        owned = view.owned(uid, WORKLOADS) if isinstance(uid, str) else []
+        owned = [one for one in owned if one["metadata"].get("namespace") == metadata.get("namespace")]
+        if owned:
+            live = [one for one in owned if not has_condition(one, "Finished")]
+            return object_key(WORKLOADS, (live or owned)[0])
+    for named in _named_workload(pod):
+        key = Key(WORKLOADS, *named.split("/", 1))
+        if view.record(key) is not None:
+            return key
+    return None
+
+
+def pods_of(key: Key, obj: Object, view: View) -> dict[Key, Object]:
+    """The pods of a workload."""
+    found: dict[Key, Object] = {}
+    for owner in obj["metadata"].get("ownerReferences") or ():
+        uid = owner.get("uid") or ""
+        if owner.get("kind") == "Pod" and owner.get("apiVersion") == "v1":
+            own = Key(PODS, key.namespace, owner.get("name") or "")
+            pod = view.get(own)
+            if pod is not None and pod["metadata"].get("uid") == uid:
+                found[own] = pod
+        found.update((object_key(PODS, pod), pod) for pod in view.owned(uid, PODS))
+    named = view.with_term(PODS, "workload", f"{key.namespace}/{key.name}")
+    found.update((object_key(PODS, pod), pod) for pod in named)
+    return {one: pod for one, pod in found.items() if workload_of(pod, view) == key}
+
+
+def has_condition(obj: Object, type_: str) -> bool:
+    """Whether a condition of an object is true."""
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == type_ and one.get("status") == "True" for one in conditions)

@@ -1,0 +1,286 @@
+"""The scheduler: takes in what has changed, lets the engine decide, and carries the decisions out. Started by `app`.
+
+A pass runs cycles until nothing more is decided, then makes all writes at once, each on the state of the object that
+the decision was made on. The engine's state acts as if all of it had come true; of what could not be written, the
+object is read anew, so that nothing is ever counted twice. The next pass begins when its own writes have come back.
+What changes while it is thought about is not written over: it is decided on anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from muster.controllers.cache import Cache
+from muster.controllers.carrying_out import Annotate, Removal, StatusWrite, Write, Writer, key_of
+from muster.controllers.feed import Feed
+from muster.controllers.queue_status import QueueStatus
+from muster.controllers.telling import event_object, events_of_decision, events_of_refusal
+from muster.controllers.view import Seen
+from muster.dialects.kueue.write import Event, status_after_checks
+from muster.engine.decide import decide
+from muster.engine.explain import untried
+from muster.engine.state import EngineState
+from muster.model.errors import InvalidObject
+from muster.model.plan import Decision, Hold, Plan, Requeue, Retry
+from muster.model.reason import Verdict
+from muster.model.workload import CheckState, Workload
+from muster.store.binding import Binding
+from muster.store.client import Client
+from muster.store.clock import Clock
+from muster.store.errors import Conflict, NotFound, StoreError
+from muster.store.objects import Part
+from muster.store.rules import Deletion
+
+log = logging.getLogger(__name__)
+PAUSE_S = 1.0  # after a fault
+CYCLES_MOST = 512  # of one pass: what is decided is to be seen soon
+_LEAST_WAIT_S = 0.05  # until it is time for something: clocks are not exact
+
+Result = TypeVar("Result")
+Think = Callable[[Callable[[], Result]], Awaitable[Result]]
+
+
+async def at_once(work: Callable[[], Result]) -> Result:
+    """Think where one is; a server thinks in a thread of its own instead."""
+    return work()
+
+
+@dataclass(slots=True)
+class Decided:
+    """What the cycles of a pass have decided."""
+
+    decisions: dict[str, list[Decision]] = field(default_factory=dict)  # by workload
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    cycles: int = 0
+
+
+class Scheduler:
+    """The loop around the engine."""
+
+    def __init__(self, cache: Cache, feed: Feed, client: Client, clock: Clock, *, annotate: Annotate) -> None:
+        self.cache = cache
+        self._view = feed.view
+        self._client = client
+        self._clock = clock
+        self._annotate = annotate
+        self._news = asyncio.Event()
+        self._written: dict[str, int] = {}  # the newest revision of own writes, by resource
+        self._queues = QueueStatus(feed.view, client)
+        self.think: Think[Decided] = at_once
+        self.is_idle = False
+        self._is_to_pause = False  # the store could not be written to
+        self.is_pausing = False
+        feed.listen(self._hear)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while True:
+            self._news.clear()
+            try:
+                await self.run_once()
+            except StoreError as problem:
+                log.warning("the scheduler waits for the store: %s", problem)
+                await self._pause()
+                continue
+            except Exception:
+                # A fault of Muster's own must not stop everybody's work: what is known is read anew from the objects.
+                log.exception("a fault in the scheduler itself")
+                self.cache.forget()
+                await self._pause()
+                continue
+            if self._is_to_pause:
+                await self._pause()
+            if not self.cache.has_news:
+                self.is_idle = True
+                await self._wait()
+                self.is_idle = False
+
+    async def _pause(self) -> None:
+        self._is_to_pause, self.is_pausing = False, True
+        await self._clock.sleep(PAUSE_S)
+        self.is_pausing = False
+
+    def _hear(self, seen: Seen) -> None:
+        self.cache.hear(seen)
+        if self.cache.has_news:
+            self._news.set()
+
+    async def _wait(self) -> None:
+        """Until something happens, or it has become time for somebody."""
+        due = self.cache.state.next_due()
+        waits: set[asyncio.Task[object]] = {asyncio.create_task(self._news.wait())}
+        if due is not None:
+            waits.add(asyncio.create_task(self._clock.sleep(max(_LEAST_WAIT_S, due - self._clock.now_s()))))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+
+    # One pass --------------------------------------------------------------------------------------------------------
+
+    async def run_once(self) -> None:
+        """Take in, decide, carry out; own writes are seen before anything is taken in."""
+        for resource, revision in self._written.items():
+            await self._view.reaches(resource, revision)
+        now = max(self._clock.now_s(), self.cache.state.now)
+        self.cache.sync(now)
+        state = self.cache.state
+        decided = await self.think(lambda: run_cycles(state, now))
+        await self._carry_out(state, decided, now)
+        touched, self.cache.touched = self.cache.touched | decided.decisions.keys(), set()
+        await self._queues.write(state, touched, now)
+
+    async def _carry_out(self, state: EngineState, decided: Decided, now: float) -> None:
+        """Write all that was decided, at once: each write is about one object and asks for the state it was seen in."""
+        writer = Writer(state, now, self._annotate)
+        writes: list[Awaitable[None]] = []
+        for workload, decisions in decided.decisions.items():
+            for decision in decisions:
+                writes.append(self._carried_out(writer, workload, decision))
+        for workload, verdict in self._refused(state, decided).items():
+            obj = self.cache.seen(key_of(workload))
+            write = writer.refusal(state.workloads[workload], verdict, obj) if obj is not None else None
+            if write is not None:
+                writes.append(self._told(write, events_of_refusal(verdict), now))
+        writes += [self._admitted(workload, now) for workload in self._checked(state)]
+        faults = [one for one in await asyncio.gather(*writes, return_exceptions=True) if one is not None]
+        if faults:
+            raise faults[0]  # when all writes are done, not before
+        if decided.decisions:
+            log.info("cycles=%d decided=%d waiting=%d", decided.cycles, len(decided.decisions), len(decided.verdicts))
+
+    async def _carried_out(self, writer: Writer, workload: str, decision: Decision) -> None:
+        """Make the write of a decision; where it fails, the object is read anew, and counts as it is."""
+        key = key_of(workload)
+        obj = self.cache.seen(key)
+        if obj is None:
+            self.cache.look_again(key)  # it has changed while it was thought about
+            return
+        try:
+            write = writer.write_of(decision, obj)
+            if write is not None:
+                await self._write(write)
+                await self._tell(events_of_decision(decision), writer.now)
+        except (Conflict, NotFound) as problem:
+            log.debug("%s was not written: %s", workload, problem)
+            self.cache.look_again(key)
+        except StoreError as problem:
+            log.warning("%s was not written: %s", workload, problem)
+            self.cache.look_again(key)
+            self._is_to_pause = True
+        except InvalidObject as problem:
+            log.warning("%s is left out until it changes, what was decided cannot be written: %s", workload, problem)
+            self.cache.leave_out(key)
+
+    async def _told(self, write: Write, events: list[Event], now: float) -> None:
+        try:
+            await self._write(write)
+            await self._tell(events, now)
+        except (StoreError, InvalidObject) as problem:
+            log.debug("a refusal was not written: %s", problem)
+
+    async def _write(self, write: Write) -> None:
+        if isinstance(write, StatusWrite):
+            kept = await self._client.update(write.key, write.obj, Part.STATUS)
+            revision = int(kept["metadata"]["resourceVersion"])
+        elif isinstance(write, Binding):
+            revision = await self._client.bind(write)
+        else:
+            assert isinstance(write, Removal), "there are three kinds of writes"
+            kept = await self._client.delete(write.key, Deletion(uid=write.uid))
+            revision = int(kept["metadata"]["resourceVersion"])
+        self._written[write.key.resource] = max(revision, self._written.get(write.key.resource, 0))
+
+    # Those that wait -------------------------------------------------------------------------------------------------
+
+    def _refused(self, state: EngineState, decided: Decided) -> dict[str, Verdict]:
+        """Why those wait that were tried in vain, and those that were looked at and are in no line."""
+        verdicts = {key: one for key, one in decided.verdicts.items() if self._waits(state, key)}
+        for key in self.cache.touched:
+            workload = state.workloads.get(key)
+            if workload is None or key in verdicts or not self._waits(state, key):
+                continue
+            if not state.should_wait(workload):
+                verdicts[key] = untried(state, workload)
+        return verdicts
+
+    def _waits(self, state: EngineState, key: str) -> bool:
+        workload = state.workloads.get(key)
+        return workload is not None and workload.admission is None and not workload.is_finished
+
+    def _checked(self, state: EngineState) -> list[Workload]:
+        """Those that have passed all checks and are not admitted yet."""
+        found = (state.workloads.get(key) for key in self.cache.touched)
+        return [one for one in found if one is not None and _has_passed(one)]
+
+    async def _admitted(self, workload: Workload, now: float) -> None:
+        key = key_of(workload.key)
+        obj = self.cache.seen(key)
+        if obj is not None:
+            write = StatusWrite(key, {**obj, "status": status_after_checks(obj, now)})
+            await self._told(write, [Event("Normal", workload.key, "Admitted", "The workload is admitted")], now)
+
+    # Events ----------------------------------------------------------------------------------------------------------
+
+    async def _tell(self, events: list[Event], now: float) -> None:
+        """Write events; one that cannot be written is lost, as events are."""
+        for event in events:
+            obj = self._view.get(key_of(event.object))
+            if obj is None:
+                continue
+            try:
+                await self._client.create("events", event_object(event, obj, now))
+            except (StoreError, InvalidObject) as problem:
+                log.debug("an event was not written: %s", problem)
+
+
+def run_cycles(state: EngineState, now: float) -> Decided:
+    """Run cycles until every head was tried in vain since the last change."""
+    decided = Decided()
+    tried: set[object] = set()
+    while decided.cycles < CYCLES_MOST:
+        if decided.cycles and tried.issuperset(_attempt(state, head.key) for _, head in state.heads()):
+            break
+        state.begin_cycle(max(now, state.now))
+        plan = decide(state)
+        state.apply(plan)
+        decided.cycles += 1
+        if _note(decided, plan):
+            tried.clear()
+        tried.update(_attempt(state, key) for key in plan.verdicts)
+    return decided
+
+
+def _attempt(state: EngineState, key: str) -> object:
+    """What tells one try of a workload from the next: where its search for a flavor goes on."""
+    progress = state.progress.get(key)
+    return key, repr(progress.tried) if progress is not None else ""
+
+
+def _note(decided: Decided, plan: Plan) -> bool:
+    """Take down what a cycle decided; whether anything changed."""
+    has_changed = False
+    for decision in plan.decisions:
+        if isinstance(decision, (Requeue, Retry, Hold)):
+            continue
+        has_changed = True
+        decided.decisions.setdefault(decision.workload, []).append(decision)
+    for key, verdict in plan.verdicts.items():
+        decided.verdicts[key] = verdict
+    return has_changed
+
+
+def _has_passed(workload: Workload) -> bool:
+    is_waiting = workload.admission is not None and not workload.is_admitted and not workload.is_evicted
+    return (
+        is_waiting
+        and bool(workload.checks)
+        and not workload.needs_place
+        and not workload.is_finished
+        and all(state is CheckState.READY for state in workload.checks.values())
+    )
