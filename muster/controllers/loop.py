@@ -54,12 +54,12 @@ class Turn:
         """Replace the status of an object in the state it was seen in."""
         return self._note(key.resource, await self._client.update(key, given, Part.STATUS))
 
-    async def delete(self, key: Key, deletion: Deletion = PLAINLY) -> None:
-        """Remove an object; it is well if it is gone already."""
+    async def delete(self, key: Key, deletion: Deletion = PLAINLY) -> Object | None:
+        """Remove an object, or mark it; gives its last state, and `None` if it was gone already."""
         try:
-            self._note(key.resource, await self._client.delete(key, deletion))
+            return self._note(key.resource, await self._client.delete(key, deletion))
         except NotFound:
-            return
+            return None
 
     def _note(self, resource: str, kept: Object) -> Object:
         revision = int(kept["metadata"]["resourceVersion"])
