@@ -12,8 +12,7 @@ from contextlib import suppress
 
 from muster.controllers.builtin.gathering import all_done
 from muster.controllers.builtin.job_conditions import finished_as
-from muster.controllers.builtin.job_failures import Ending, endings_of, since_success
-from muster.controllers.builtin.job_pods import FINALIZER, is_tracked
+from muster.controllers.builtin.job_failures import FINALIZER, Ending, endings_of, is_tracked, since_success
 from muster.controllers.builtin.job_steps import Sight, Steps, job_steps
 from muster.controllers.builtin.owners import (
     ORPHANS,
@@ -115,7 +114,9 @@ class Jobs:
         if steps.again_s is not None:
             turn.look_again(max(0.0, steps.again_s))
         left = await all_done(_delete(turn, pod) for pod in steps.delete)
-        steps.notes += [Note(NORMAL, "SuccessfulDelete", f"Deleted pod: {_name(pod)}") for pod in steps.delete]
+        await all_done(_drop(turn, pod) for pod in steps.drop)
+        gone = [*steps.delete, *steps.drop]
+        steps.notes += [Note(NORMAL, "SuccessfulDelete", f"Deleted pod: {_name(pod)}") for pod in gone]
         problem = await self._make(turn, steps)
         if steps.status != (job.get("status") or {}):
             await turn.update_status(turn.key, {**job, "status": steps.status})
@@ -181,6 +182,13 @@ def _with_finalizer(pod: Object) -> Object:
 
 async def _delete(turn: Turn, pod: Object) -> Object | None:
     return await turn.delete(key_of(PODS, pod), Deletion(uid=pod["metadata"]["uid"]))
+
+
+async def _drop(turn: Turn, pod: Object) -> None:
+    """Delete a pod that is not to be counted."""
+    if is_tracked(pod):
+        await _let_go(turn, pod)
+    await _delete(turn, pod)
 
 
 async def _let_go(turn: Turn, pod: Object) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 
 from muster.controllers.builtin.pods import created_s, moment_s, phase_of
 from muster.store.kinds import Object
-from muster.store.metadata import is_deleting
+from muster.store.metadata import finalizers_of, is_deleting
 
+FINALIZER = "batch.kubernetes.io/job-tracking"  # of pods that wait to be counted
 FIRST_WAIT_S = 10.0  # before a pod that failed is replaced; each further failure doubles it
 LONGEST_WAIT_S = 600.0
 FAIL_JOB, FAIL_INDEX, IGNORE, COUNT = "FailJob", "FailIndex", "Ignore", "Count"
@@ -39,6 +40,11 @@ class Ending:
 
     finished_s: float
     is_success: bool
+
+
+def is_tracked(pod: Object) -> bool:
+    """Whether a pod waits to be counted."""
+    return FINALIZER in finalizers_of(pod)
 
 
 def replaces_failed_only(job: Object) -> bool:
@@ -134,9 +140,11 @@ def _terminated_s(status: Object) -> float | None:
 
 
 def endings_of(job: Object, pods: Iterable[Object]) -> dict[str, Ending]:
-    """The ends of pods, by their uid."""
+    """The ends of pods, by their uid; those that the job itself has let go and deleted do not matter."""
     found = {}
     for pod in pods:
+        if is_deleting(pod) and not is_tracked(pod):
+            continue
         is_success = phase_of(pod) == "Succeeded"
         if is_success or has_failed(pod, job):
             found[pod["metadata"]["uid"]] = Ending(finished_s(pod), is_success)

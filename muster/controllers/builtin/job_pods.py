@@ -7,23 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from muster.controllers.builtin.job_failures import verdict
+from muster.controllers.builtin.job_failures import FINALIZER, verdict
 from muster.controllers.builtin.names import DIGEST_LENGTH, digest
 from muster.controllers.builtin.pods import created_s, phase_of, pod_from, ready_since_s
 from muster.store.kinds import Object
-from muster.store.metadata import GENERATED_MOST, finalizers_of
+from muster.store.metadata import GENERATED_MOST
 
-FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"  # annotation and label
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
-
-
-def is_tracked(pod: Object) -> bool:
-    """Whether a pod waits to be counted."""
-    return FINALIZER in finalizers_of(pod)
 
 
 def index_of(pod: Object, below: int) -> int | None:

@@ -27,6 +27,7 @@ from muster.controllers.builtin.job_failures import (
     Ending,
     finished_s,
     has_failed,
+    is_tracked,
     replaces_failed_only,
     verdict,
     wait_after_s,
@@ -39,7 +40,6 @@ from muster.controllers.builtin.job_pods import (
     first_to_go,
     index_of,
     indexed_pod,
-    is_tracked,
     plain_pods,
 )
 from muster.controllers.builtin.job_verdicts import (
@@ -78,6 +78,7 @@ class Steps:
     status: Object
     create: list[Object] = field(default_factory=list)
     delete: list[Object] = field(default_factory=list)
+    drop: list[Object] = field(default_factory=list)  # pods to delete that are not to be counted
     release: list[Object] = field(default_factory=list)  # pods that lose their finalizer once the status is kept
     notes: list[Note] = field(default_factory=list)
     again_s: float | None = None
@@ -127,7 +128,7 @@ class _Deciding:
         else:
             if not is_deleting(self.job):
                 self._manage(is_suspended=is_suspended)
-            left = len(self.active) + len(self.steps.create) - len(self.steps.delete)
+            left = len(self.active) + len(self.steps.create) - len(self.steps.drop)
             if self._is_complete(left):
                 finish = Finish(True, "CompletionsReached", "Reached expected number of succeeded pods")
             elif not is_deleting(self.job):
@@ -196,7 +197,7 @@ class _Deciding:
 
     def _set_counts(self) -> None:
         """The counts as they are once the steps are taken."""
-        gone = {pod["metadata"]["name"] for pod in self.steps.delete}
+        gone = {pod["metadata"]["name"] for pod in (*self.steps.delete, *self.steps.drop)}
         staying = [pod for pod in self.active if pod["metadata"]["name"] not in gone]
         status = self.steps.status
         _set(status, "active", len(staying) + len(self.steps.create))
@@ -291,7 +292,9 @@ class _Deciding:
         new = condition(SUSPENDED, f"Job{word.capitalize()}", f"Job {word}", self.now_s)
         self._set_condition(new if is_suspended else {**new, "status": "False"})
         self.steps.notes.append(Note(NORMAL, word.capitalize(), f"Job {word}"))
-        if not is_suspended:
+        if is_suspended:
+            self.steps.status.pop("startTime", None)
+        else:
             self.steps.status["startTime"] = moment_text(self.now_s)  # the deadline counts from here
 
     def _set_condition(self, new: Object) -> None:
@@ -302,9 +305,9 @@ class _Deciding:
     def _manage(self, *, is_suspended: bool) -> None:
         """Make and delete pods: in one turn one or the other."""
         wanted = 0 if is_suspended else self._wanted()
-        delete = first_to_go(self.active, max(0, len(self.active) - wanted), self.indexes_below)
-        self.steps.delete = delete[:CHANGED_MOST]
-        if delete or is_suspended:
+        drop = first_to_go(self.active, max(0, len(self.active) - wanted), self.indexes_below)
+        self.steps.drop = drop[:CHANGED_MOST]
+        if drop or is_suspended:
             return
         leaving = len(self.terminating) if replaces_failed_only(self.job) else 0
         missing = min(wanted - leaving - len(self.active), CHANGED_MOST)

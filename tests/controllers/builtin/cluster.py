@@ -20,6 +20,7 @@ from muster.model.times import moment_text
 from muster.store.aio import AsyncStore
 from muster.store.client import Client, PlainClient
 from muster.store.clock import VirtualClock
+from muster.store.errors import NotFound
 from muster.store.identities import Identities
 from muster.store.memory import MemoryStore
 from muster.store.objects import Objects, Part, decode
@@ -106,8 +107,10 @@ class Cluster:
         await self.settle()
 
     def get(self, resource: str, name: str) -> Json | None:
-        record = self.store.get(Key(resource, "x", name))
-        return None if record is None else decode(record)
+        try:
+            return decode(self.store.get(Key(resource, "x", name)))
+        except NotFound:
+            return None
 
     def all(self, resource: str) -> list[Json]:
         return [decode(record) for record in self.store.page(Scope(resource)).records]
@@ -129,6 +132,21 @@ class Cluster:
         pod = self.get(PODS, name)
         assert pod is not None, f"there is no pod {name}"
         await self.client.update(Key(PODS, "x", name), {**pod, "status": {**pod["status"], **status}}, Part.STATUS)
+
+    async def bind(self, name: str) -> None:
+        """Put a pod on a node."""
+        key, pod = Key(PODS, "x", name), self.get(PODS, name)
+        assert pod is not None, f"there is no pod {name}"
+        new = {**pod, "spec": {**pod["spec"], "nodeName": "n"}}
+        await self.front.write(lambda write: self.objects.settle(write, key, new))
+
+    async def relabel(self, name: str, labels: dict[str, str | None]) -> None:
+        """Change labels of a pod; `None` takes one away."""
+        pod = self.get(PODS, name)
+        assert pod is not None, f"there is no pod {name}"
+        merged = {**pod["metadata"].get("labels", {}), **labels}
+        kept = {label: value for label, value in merged.items() if value is not None}
+        await self.client.update(Key(PODS, "x", name), {**pod, "metadata": {**pod["metadata"], "labels": kept}})
 
     async def end(self, names: Iterable[str], code: int = 0) -> None:
         """Have pods end with an exit code, and let the controllers work."""
