@@ -2,120 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import time
-from typing import Any
-
 import pytest
 
-from tests.controllers.builtin.cluster import a_job
-from tests.controllers.builtin.job_stories import STORIES, Json, Step, state, tell
-from tests.controllers.builtin.muster_side import MusterSide, muster_side, recorded
-from tests.kubernetes.plane import POLL_S, Plane
-
-SETTLED_S = 15.0
-MERGE = "application/merge-patch+json"
-
-
-class RealSide:
-    """A namespace of a real cluster."""
-
-    def __init__(self, plane: Plane, namespace: str) -> None:
-        self._client = plane.client
-        self._namespace = namespace
-        self._ask("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
-        self._core = f"/api/v1/namespaces/{namespace}"
-        self._jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
-        self._wait_for_account()
-
-    def _wait_for_account(self) -> None:
-        deadline = time.monotonic() + SETTLED_S
-        path = f"{self._core}/serviceaccounts/default"
-        while self._client.request("GET", path).status != 200 and time.monotonic() < deadline:
-            time.sleep(POLL_S)
-
-    def _ask(self, method: str, path: str, body: object = None, content_type: str = "application/json") -> Json:
-        answer = self._client.request(method, path, body, content_type=content_type)
-        assert answer.status < 300, f"{method} {path}: {answer.body!r}"
-        return answer.json
-
-    def job(self) -> Json | None:
-        answer = self._client.request("GET", f"{self._jobs}/j")
-        return answer.json if answer.status == 200 else None
-
-    def pods(self) -> list[Json]:
-        items: list[Json] = self._ask("GET", f"{self._core}/pods")["items"]
-        return items
-
-    def do(self, verb: str, names: list[str], given: Any) -> None:
-        match verb:
-            case "job":
-                wanted = a_job(**given)
-                wanted["metadata"]["namespace"] = self._namespace
-                wanted["spec"]["template"]["spec"]["schedulerName"] = "nobody"
-                self._ask("POST", self._jobs, wanted)
-            case "change":
-                self._ask("PATCH", f"{self._jobs}/j", {"spec": given}, MERGE)
-            case "delete job":
-                self._ask("DELETE", f"{self._jobs}/j", {"propagationPolicy": given})
-            case "pause":
-                time.sleep(given)  # here it passes in real time only
-            case _:
-                for name in names:
-                    self._do_to_pod(verb, f"{self._core}/pods/{name}", given)
-
-    def _do_to_pod(self, verb: str, path: str, given: Any) -> None:
-        match verb:
-            case "status":
-                self._ask("PATCH", f"{path}/status", {"status": given}, MERGE)
-            case "bind":
-                self._ask(
-                    "POST",
-                    f"{path}/binding",
-                    {"metadata": {"name": path.rpartition("/")[2]}, "target": {"kind": "Node", "name": "n"}},
-                )
-            case "delete":
-                self._ask("DELETE", path, {} if given is None else {"gracePeriodSeconds": given})
-            case "relabel":
-                label = {"batch.kubernetes.io/controller-uid": None, "gone": "yes"}
-                self._ask("PATCH", path, {"metadata": {"labels": label}}, MERGE)
-
-
-def settled(side: RealSide, wanted: Json | None) -> Json:
-    """The state that a real cluster comes to rest in; as soon as it is the one that is wanted that is it."""
-    deadline = time.monotonic() + SETTLED_S
-    found, since = state(side), time.monotonic()
-    while time.monotonic() < deadline and found != wanted and time.monotonic() - since < 4.0:
-        time.sleep(POLL_S * 5)
-        now = state(side)
-        if now != found:
-            found, since = now, time.monotonic()
-    return found
-
-
-def story_on_both(plane: Plane, side: MusterSide, number: int, steps: list[Step]) -> list[tuple[Step, Json, Json]]:
-    """The states of both sides after each step."""
-    real = RealSide(plane, f"story-{number}")
-    found = []
-    for step in steps:
-        tell(side, step)
-        tell(real, step)
-        ours = state(side)
-        found.append((step, ours, settled(real, ours)))
-    return found
+from tests.controllers.builtin.job_stories import STORIES, state, tell
+from tests.controllers.builtin.muster_side import muster_side, recorded
+from tests.kubernetes.job_side import RealSide, settled
 
 
 @pytest.mark.parametrize("name", STORIES)
 def test_jobs_go_as_in_kubernetes(plane_with_controllers, name):
-    number = list(STORIES).index(name)
+    real = RealSide(plane_with_controllers, f"story-{list(STORIES).index(name)}")
     with muster_side() as side:
-        for step, ours, theirs in story_on_both(plane_with_controllers, side, number, STORIES[name]):
-            assert json.dumps(ours, indent=1) == json.dumps(theirs, indent=1), step
-
-
-def test_what_is_written_down_is_what_kubernetes_says(plane_with_controllers):
-    for number, (name, steps) in enumerate(STORIES.items()):
-        real = RealSide(plane_with_controllers, f"again-{number}")
-        for step, wanted in zip(steps, recorded()[name], strict=True):
+        for step, kept in zip(STORIES[name], recorded()[name], strict=True):
+            tell(side, step)
             tell(real, step)
-            assert settled(real, wanted) == wanted, (name, step)
+            ours = state(side)
+            assert settled(real, ours) == ours, step
+            assert kept == ours, f"{step}: what is written down is old, run python -m tests.kubernetes.record"

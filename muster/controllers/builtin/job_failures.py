@@ -54,11 +54,12 @@ def replaces_failed_only(job: Object) -> bool:
 
 
 def has_failed(pod: Object, job: Object) -> bool:
-    """Whether a pod counts as failed; one that was deleted may never get to say so itself."""
+    """Whether a pod counts as failed; one that was deleted, though not along with its job, may never get to say so."""
     phase = phase_of(pod)
     if phase == "Failed":
         return True
-    return not replaces_failed_only(job) and is_deleting(pod) and phase != "Succeeded"
+    is_lost = is_deleting(pod) and not is_deleting(job) and phase != "Succeeded"
+    return is_lost and not replaces_failed_only(job)
 
 
 # Policies ------------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from copy import deepcopy
 from random import Random
 from typing import Any
 
@@ -38,13 +39,15 @@ class Controllers:
     """One life of the controllers."""
 
     def __init__(self, cluster: Cluster, client: Client) -> None:
+        self._client = client
         feed = Feed(cluster.front, View(INDEXES), cluster.clock, resources=FOLLOWED)
         self.loops = [Loop(make(), feed, client, cluster.clock) for make in CONTROLLERS]
         self.tasks = [asyncio.create_task(one.run()) for one in (feed, *self.loops)]
 
     @property
     def is_idle(self) -> bool:
-        return all(one.is_idle for one in self.loops)
+        is_dead = getattr(self._client, "is_dead", False)  # whoever has died waits for ever
+        return is_dead or all(one.is_idle for one in self.loops)
 
     async def stop(self) -> None:
         for task in self.tasks:
@@ -165,8 +168,9 @@ def ended(code: int, now_s: float) -> Json:
 
 def a_job(name: str = "j", **spec: Any) -> Json:
     """A job with one container; further fields of its spec by name."""
-    restart = spec.pop("restart", "Never")
-    template = {"spec": {"restartPolicy": restart, "containers": [{"name": "main", "image": "i"}]}}
+    spec = deepcopy(spec)  # whoever writes it completes it
+    pod = {"restartPolicy": spec.pop("restart", "Never"), "containers": [{"name": "main", "image": "i"}]}
+    template = {"metadata": spec.pop("pods", {}), "spec": {**pod, **spec.pop("pod", {})}}
     metadata = {"name": name, "namespace": "x"}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template, **spec}}
 
@@ -177,6 +181,13 @@ def a_cron_job(name: str = "c", **spec: Any) -> Json:
     given = {"schedule": "*/5 * * * *", "jobTemplate": template, **spec}
     metadata = {"name": name, "namespace": "x"}
     return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata, "spec": given}
+
+
+def a_pod(name: str, labels: dict[str, str]) -> Json:
+    """A pod that belongs to nobody."""
+    metadata = {"name": name, "namespace": "x", "labels": labels}
+    spec = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "i"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def names_of(objects: Iterable[Json]) -> list[str]:

@@ -7,11 +7,26 @@ them. What Kubernetes said is kept in job_stories.jsonl; tests/kubernetes/test_j
 from __future__ import annotations
 
 import re
+from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
 Json = dict[str, Any]
 LONG_AGO = "2020-01-01T00:00:00Z"  # a failure then is no reason to wait now
-_KEPT_LABELS = ("batch.kubernetes.io/job-completion-index", "app")
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_USUAL_LABELS = {
+    "batch.kubernetes.io/controller-uid": "UID",
+    "batch.kubernetes.io/job-name": "j",
+    "controller-uid": "UID",
+    "job-name": "j",
+}
+_USUAL_OWNER = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "name": "j",
+    "uid": "UID",
+    "controller": True,
+    "blockOwnerDeletion": True,
+}
 
 
 class Pick(NamedTuple):
@@ -107,6 +122,8 @@ def on_disruption(action: str) -> Json:
     return {"action": action, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
 
 
+APP: Json = {"matchLabels": {"app": "a"}}
+OWN_INDEX: Json = {"name": "JOB_COMPLETION_INDEX", "value": "mine"}
 INDEXED: Json = {"completionMode": "Indexed"}
 STORIES: dict[str, list[Step]] = {
     "one pod succeeds": [job(), running(), end(phase="Running")],
@@ -274,6 +291,84 @@ STORIES: dict[str, list[Step]] = {
     "deleted, and the pods stay": [job(parallelism=2, completions=2), end(), delete_job("Orphan")],
     "deleted after its pods": [job(parallelism=2, completions=2), bind(), delete_job("Foreground")],
     "a pod is let go": [job(), relabel(), end()],
+    "a pod is taken": [
+        job(
+            manualSelector=True, selector=APP, pods={"labels": {"app": "a"}}, parallelism=2, completions=3, suspend=True
+        ),
+        Step("pod", given={"app": "a"}),
+        change(suspend=False),
+        end(count=2),
+        end(),
+    ],
+    "others go on while a failure is waited for": [
+        job(parallelism=2, completions=2),
+        delete(),
+        pause(11),
+        end(count=2),
+    ],
+    "an index waits by itself": [
+        job(**INDEXED, completions=2, parallelism=2, backoffLimitPerIndex=1),
+        delete(index=0),
+        pause(11),
+        end(count=2),
+    ],
+    "the template has its own ideas": [
+        job(
+            **INDEXED,
+            completions=2,
+            pods={"labels": {"app": "a"}, "annotations": {"note": "yes"}, "finalizers": ["example.com/mine"]},
+            pod={"hostname": "mine", "containers": [{"name": "main", "image": "i", "env": [OWN_INDEX]}]},
+        ),
+        end(),
+    ],
+    "gone when it has finished": [job(ttlSecondsAfterFinished=0), end()],
+    "gone some time after it has finished": [job(ttlSecondsAfterFinished=2, backoffLimit=0), end(1), pause(3)],
+    "suspended with indexes": [
+        job(**INDEXED, completions=4, parallelism=3, backoffLimitPerIndex=2),
+        end(index=1),
+        end(1, index=0),
+        change(suspend=True),
+        change(suspend=False),
+        end(count=3),
+    ],
+    "waited for, with indexes": [
+        job(**INDEXED, completions=3, parallelism=2, podReplacementPolicy="Failed"),
+        bind(count=2),
+        delete(index=0),
+        end(index=1),
+        end(1, index=0, is_deleting=True),
+        end(count=2),
+    ],
+    "the least far go first": [
+        job(parallelism=4, completions=4),
+        bind(count=3),
+        running(),
+        change(parallelism=1),
+    ],
+    "a failure after enough": [job(completions=1, parallelism=1, backoffLimit=0), end(), pause(0)],
+    "a rule with a container": [
+        job(
+            backoffLimit=0,
+            podFailurePolicy=policy(
+                {"action": "Ignore", "onExitCodes": {"containerName": "main", "operator": "NotIn", "values": [5]}}
+            ),
+        ),
+        end(4),
+        end(5),
+    ],
+    "ignored disruptions of indexes": [
+        job(
+            **INDEXED,
+            completions=2,
+            parallelism=2,
+            backoffLimitPerIndex=0,
+            podFailurePolicy=policy(on_disruption("Ignore")),
+        ),
+        disrupted(index=0),
+        disrupted(index=0),
+        end(1, index=0),
+        end(index=1),
+    ],
 }
 
 
@@ -297,7 +392,7 @@ def _fits(pod: Json, pick: Pick) -> bool:
 
 
 def _index(pod: Json) -> int:
-    return int(pod["metadata"].get("annotations", {}).get(_KEPT_LABELS[0], -1))
+    return int(pod["metadata"].get("annotations", {}).get(_INDEX, -1))
 
 
 def _order(pod: Json) -> tuple[int, str]:
@@ -311,7 +406,8 @@ def state(side: Side) -> Json:
     """The job and its pods, less what each cluster makes up."""
     found = side.job()
     pods = sorted((_pod(one) for one in side.pods()), key=repr)
-    return {"job": None if found is None else _job(found), "pods": pods}
+    alike = [[pod, len(list(same))] for pod, same in groupby(pods)]
+    return {"job": None if found is None else _job(found), "pods": alike}
 
 
 def _job(given: Json) -> Json:
@@ -323,6 +419,9 @@ def _job(given: Json) -> Json:
         status["conditions"] = sorted((_condition(one) for one in status["conditions"]), key=repr)
     uncounted = status.pop("uncountedTerminatedPods", None) or {}
     status["noted"] = {how: len(uids) for how, uids in uncounted.items()}
+    if "deletionTimestamp" in given["metadata"]:
+        # The collector deletes its pods while their finalizers are taken off: chance says which of it is seen first.
+        status.pop("failed", None)
     found: Json = {"status": status}
     for name in ("finalizers", "deletionTimestamp"):
         if name in given["metadata"]:
@@ -339,11 +438,14 @@ def _pod(given: Json) -> Json:
     metadata, spec = given["metadata"], given["spec"]
     labels = {name: "UID" if "uid" in name else value for name, value in (metadata.get("labels") or {}).items()}
     owners = [{**one, "uid": "UID"} for one in metadata.get("ownerReferences") or ()]
+    if labels.items() >= _USUAL_LABELS.items() and owners == [_USUAL_OWNER]:
+        labels = {name: value for name, value in labels.items() if name not in _USUAL_LABELS} | {"and": "as usual"}
+        owners = []
     container = spec["containers"][0]
     found = {
         "start of name": metadata["name"][: len(metadata.get("generateName") or "")],
-        "labels": labels,
-        "annotations": metadata.get("annotations"),
+        "labels": dict(sorted(labels.items())),
+        "annotations": dict(sorted((metadata.get("annotations") or {}).items())),
         "finalizers": metadata.get("finalizers"),
         "owners": owners,
         "is deleting": "deletionTimestamp" in metadata,
@@ -351,4 +453,4 @@ def _pod(given: Json) -> Json:
         "env": container.get("env"),
         "phase": given["status"].get("phase"),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in sorted(found.items()) if value}
