@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from tests.controllers.builtin.cluster import a_job, a_pod
+from tests.controllers.builtin.job_cluster import a_job, a_pod
 from tests.controllers.builtin.job_stories import STORIES, Json, state, tell
 from tests.controllers.builtin.muster_side import muster_side
 from tests.kubernetes.plane import POLL_S, Plane

@@ -13,7 +13,7 @@ from contextlib import suppress
 from muster.controllers.builtin.gathering import all_done
 from muster.controllers.builtin.job_conditions import finished_as
 from muster.controllers.builtin.job_failures import FINALIZER, Ending, endings_of, is_tracked, since_success
-from muster.controllers.builtin.job_steps import Sight, Steps, job_steps
+from muster.controllers.builtin.job_steps import Sight, Steps, job_steps, set_or_leave_out
 from muster.controllers.builtin.owners import (
     ORPHANS,
     claims,
@@ -38,6 +38,7 @@ CONTROLLER = "kubernetes.io/job-controller"  # the name in spec.managedBy that m
 UID_LABEL = "batch.kubernetes.io/controller-uid"
 SELECTING = "selecting"  # the index of jobs by what their selectors ask for
 OF_JOBS = "of-jobs"  # the index of pods that belong to nobody, by the job that their label names
+_FIRST_MADE = 4  # pods that are made at first: where all are refused, this many tries are lost
 _REMEMBERED = 10_000  # jobs whose pods' ends are known
 
 
@@ -128,22 +129,28 @@ class Jobs:
             raise problem
 
     async def _make(self, turn: Turn, steps: Steps) -> Exception | None:
-        """Make pods; where some cannot be made the status does not count them. Gives what went wrong, if anything."""
-        answers = await asyncio.gather(*(turn.create(PODS, pod) for pod in steps.create), return_exceptions=True)
+        """Make pods: a few first, then twice as many each time as long as all goes well; gives what went wrong.
+
+        Pods that are not made are not in the status.
+        """
+        left, size = steps.create, _FIRST_MADE
         problem: Exception | None = None
-        for pod, answer in zip(steps.create, answers, strict=True):
-            if not isinstance(answer, BaseException):
-                steps.notes.append(Note(NORMAL, "SuccessfulCreate", f"Created pod: {_name(pod)}"))
-            elif isinstance(answer, (StoreError, InvalidObject)):
-                if isinstance(answer, AlreadyExists):
+        while left and problem is None:
+            batch, left, size = left[:size], left[size:], size * 2
+            answers = await asyncio.gather(*(turn.create(PODS, pod) for pod in batch), return_exceptions=True)
+            for pod, answer in zip(batch, answers, strict=True):
+                if not isinstance(answer, BaseException):
+                    steps.notes.append(Note(NORMAL, "SuccessfulCreate", f"Created pod: {_name(pod)}"))
+                elif isinstance(answer, AlreadyExists):
                     continue  # it was made before, and the answer did not come
-                problem = answer
-                steps.status["active"] -= 1
-                steps.notes.append(Note(WARNING, "FailedCreate", f"Error creating: {answer}"))
-            else:
-                raise answer
-        if not steps.status.get("active"):
-            steps.status.pop("active", None)
+                elif isinstance(answer, (StoreError, InvalidObject)):
+                    problem = answer
+                    left = [*left, pod]
+                    steps.notes.append(Note(WARNING, "FailedCreate", f"Error creating: {answer}"))
+                else:
+                    raise answer
+        if left:
+            set_or_leave_out(steps.status, "active", steps.status["active"] - len(left))
         return problem
 
 

@@ -200,7 +200,7 @@ class _Deciding:
         gone = {pod["metadata"]["name"] for pod in (*self.steps.delete, *self.steps.drop)}
         staying = [pod for pod in self.active if pod["metadata"]["name"] not in gone]
         status = self.steps.status
-        _set(status, "active", len(staying) + len(self.steps.create))
+        set_or_leave_out(status, "active", len(staying) + len(self.steps.create))
         status["ready"] = sum(is_ready(pod) for pod in staying)
         status["terminating"] = len(self.terminating) + len(gone)
 
@@ -234,8 +234,8 @@ class _Deciding:
         status["uncountedTerminatedPods"] = {how: uids for how, uids in self.noted.items() if uids}
         if self.indexes_below is not None:
             completed = self.known_indexes.plus(done)
-            _set(status, "succeeded", completed.total)
-            _set(status, "completedIndexes", completed.text)
+            set_or_leave_out(status, "succeeded", completed.total)
+            set_or_leave_out(status, "completedIndexes", completed.text)
             if self.lost_indexes is not None:
                 status["failedIndexes"] = self.lost_indexes.text
         return is_all
@@ -360,7 +360,7 @@ def _how_far(pod: Object) -> tuple[int, float]:
     return all_failures_of(pod), finished_s(pod)
 
 
-def _set(status: Object, name: str, value: Any) -> None:
+def set_or_leave_out(status: Object, name: str, value: Any) -> None:
     """Set a field that is left out when it is empty."""
     if value:
         status[name] = value

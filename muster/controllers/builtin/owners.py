@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from muster.controllers.loop import Turn
 from muster.controllers.view import Seen, View
 from muster.model.fields import Fields
-from muster.model.labels import Selector, read_selector
+from muster.model.labels import Operator, Requirement, Selector, read_selector
 from muster.store.kinds import Object
 from muster.store.metadata import is_deleting
 from muster.store.records import Key
 
 ORPHANS = "orphans"  # the index of what belongs to nobody, by namespace
+
+Choice = Callable[[Object], Selector | None]  # how a kind finds its objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,13 @@ def selector_of(owner: Object) -> Selector | None:
     return read_selector(Fields.of(owner.get("spec"), "spec"), "selector")
 
 
+def plain_selector_of(owner: Object) -> Selector | None:
+    """The selector of the older kinds, which is labels alone; without any it takes nothing."""
+    labels = Fields.of(owner.get("spec"), "spec").text_map("selector")
+    wanted = tuple(Requirement(key, Operator.IN, frozenset([value])) for key, value in labels.items())
+    return Selector(wanted) if wanted else None
+
+
 def claims(owner: Object, selector: Selector, candidates: Iterable[Object]) -> Claims:
     """Which candidates an owner has, takes and lets go."""
     found = Claims([], [], [])
@@ -104,19 +113,17 @@ def key_of(resource: str, given: Object) -> Key:
     return Key(resource, metadata.get("namespace") or "", metadata["name"])
 
 
-def owner_keys(seen: Seen, view: View, resource: str, kind: str) -> Iterator[Key]:
+def owner_keys(seen: Seen, view: View, resource: str, kind: str, selector: Choice = selector_of) -> Iterator[Key]:
     """The owners of a resource that a change of something they may own concerns."""
     for state in (seen.before, seen.now):
         reference = None if state is None else controller_of(state)
         if reference is not None and reference["kind"] == kind:
             yield Key(resource, seen.key.namespace, reference["name"])
     if seen.now is not None and controller_of(seen.now) is None:
-        yield from matching_keys(seen, view, resource, selector_of)
+        yield from matching_keys(seen, view, resource, selector)
 
 
-def matching_keys(
-    seen: Seen, view: View, resource: str, selector: Callable[[Object], Selector | None]
-) -> Iterator[Key]:
+def matching_keys(seen: Seen, view: View, resource: str, selector: Choice) -> Iterator[Key]:
     """The objects of a resource whose selector takes the labels that something has or had."""
     every_labels = [state["metadata"].get("labels") or {} for state in (seen.before, seen.now) if state is not None]
     for one in view.all(resource, seen.key.namespace):

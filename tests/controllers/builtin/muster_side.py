@@ -12,7 +12,7 @@ from typing import Any
 from muster.store.kinds import Propagation
 from muster.store.records import Key
 from muster.store.rules import Deletion
-from tests.controllers.builtin.cluster import JOBS, PODS, Cluster, a_job, a_pod
+from tests.controllers.builtin.job_cluster import JOBS, PODS, Cluster, a_job, a_pod
 from tests.controllers.builtin.job_stories import Json
 from tests.support import ROOT
 

@@ -13,7 +13,7 @@ from muster.store.errors import NotFound
 from muster.store.objects import PLAINLY, Part
 from muster.store.records import Key
 from muster.store.rules import Deletion
-from tests.controllers.builtin.cluster import JOBS, PODS, Cluster, Json, a_job, ended
+from tests.controllers.builtin.job_cluster import JOBS, PODS, Cluster, Json, a_job, ended
 from tests.support import assert_sound, proof_count
 
 FINALIZER = "batch.kubernetes.io/job-tracking"

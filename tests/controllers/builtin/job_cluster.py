@@ -1,6 +1,6 @@
-"""A cluster in memory: all kinds with their rules, the built-in controllers, garbage collection, and time on demand.
+"""A cluster in memory: all kinds with their rules, the controllers of jobs, garbage collection, and time on demand.
 
-Used by the tests of the controllers. A test plays the nodes by writing the statuses of pods.
+Used by the tests of those controllers. A test plays the nodes by writing the statuses of pods.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from muster.app.kinds import catalog
-from muster.controllers.builtin import CONTROLLERS, FOLLOWED, INDEXES
+from muster.controllers.builtin.jobs import JOB_CONTROLLERS, JOB_INDEXES, JOB_RESOURCES
 from muster.controllers.feed import Feed
 from muster.controllers.loop import Loop
 from muster.controllers.tidying import Tidying
@@ -40,8 +40,8 @@ class Controllers:
 
     def __init__(self, cluster: Cluster, client: Client) -> None:
         self._client = client
-        feed = Feed(cluster.front, View(INDEXES), cluster.clock, resources=FOLLOWED)
-        self.loops = [Loop(make(), feed, client, cluster.clock) for make in CONTROLLERS]
+        feed = Feed(cluster.front, View(JOB_INDEXES), cluster.clock, resources=JOB_RESOURCES)
+        self.loops = [Loop(make(), feed, client, cluster.clock) for make in JOB_CONTROLLERS]
         self.tasks = [asyncio.create_task(one.run()) for one in (feed, *self.loops)]
 
     @property
@@ -58,8 +58,8 @@ class Controllers:
 class Cluster:
     """The store and everybody who works on it."""
 
-    def __init__(self, seed: int = 0) -> None:
-        self.clock = VirtualClock(START_S)
+    def __init__(self, seed: int = 0, start_s: float = START_S) -> None:
+        self.clock = VirtualClock(start_s)
         self.store = MemoryStore(self.clock)
         self.front = AsyncStore(self.store, pace_s=0)
         self.objects = Objects(RULES, self.clock, identities=Identities(Random(seed)), has_namespaces=False)
@@ -176,8 +176,9 @@ def a_job(name: str = "j", **spec: Any) -> Json:
 
 
 def a_cron_job(name: str = "c", **spec: Any) -> Json:
-    """A cron job that starts such jobs."""
-    template = {"spec": a_job()["spec"]}
+    """A cron job that starts such jobs; `job` has fields of their spec, `labels` and `annotations` are theirs too."""
+    described = {part: spec.pop(part) for part in ("labels", "annotations") if part in spec}
+    template = {"metadata": deepcopy(described), "spec": a_job(**spec.pop("job", {}))["spec"]}
     given = {"schedule": "*/5 * * * *", "jobTemplate": template, **spec}
     metadata = {"name": name, "namespace": "x"}
     return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata, "spec": given}
