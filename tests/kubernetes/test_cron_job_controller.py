@@ -50,9 +50,10 @@ class RealSide:
                 self._ask("PATCH", f"{self._path}/status", {"status": {"lastScheduleTime": given}}, MERGE)
             case "change":
                 self._ask("PATCH", self._path, {"spec": given}, MERGE)
-                # After a change of the schedule Kubernetes waits for the next time of the new one, until anything else
-                # makes it look; Muster looks at once.
-                self._ask("PATCH", self._path, {"metadata": {"annotations": {"look": repr(time.time())}}}, MERGE)
+                if "schedule" in given:
+                    # Kubernetes waits for the next time of a new schedule, until anything else makes it look; Muster
+                    # looks at once.
+                    self._ask("PATCH", self._path, {"metadata": {"annotations": {"look": repr(time.time())}}}, MERGE)
             case "end":
                 self._end(given)
             case "delete jobs":

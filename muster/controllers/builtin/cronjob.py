@@ -49,12 +49,16 @@ class CronJobs:
         if steps.again_s is not None:
             turn.look_again(steps.again_s)
         await all_done(self._delete(turn, job, steps) for job in steps.delete)
+        problem: Exception | None = None
         try:
             status = await self._started(turn, cron_job, steps)
             if status != (cron_job.get("status") or {}):
                 await turn.update_status(turn.key, {**cron_job, "status": status})
-        finally:
-            await all_done(self._events.tell(turn, cron_job, note) for note in steps.notes)
+        except (StoreError, InvalidObject) as raised:
+            problem = raised  # what was done is told all the same
+        await all_done(self._events.tell(turn, cron_job, note) for note in steps.notes)
+        if problem is not None:
+            raise problem
 
     async def _delete(self, turn: Turn, job: Object, steps: CronSteps) -> None:
         deletion = Deletion(propagation=Propagation.BACKGROUND, uid=job["metadata"]["uid"])

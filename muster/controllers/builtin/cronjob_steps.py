@@ -84,7 +84,11 @@ def _look_at_jobs(jobs: list[Object], steps: CronSteps) -> None:
             active.append(reference)
     known = {reference["uid"] for reference in active}
     for job in jobs:
-        if not finished_as(job) and job["metadata"]["uid"] not in known:
+        if finished_as(job) or job["metadata"]["uid"] in known:
+            continue
+        if SCHEDULED_AT in (job["metadata"].get("annotations") or {}):
+            active.append(reference_in_status(job))  # it was started, and that could not be written down
+        else:
             message = f"Saw a job that the controller did not create or forgot: {job['metadata']['name']}"
             steps.notes.append(Note(WARNING, "UnexpectedJob", message))
     _set_active(steps.status, active)

@@ -96,11 +96,18 @@ class History:
             assert job is not None
             self.check(job)
             if any(one["type"] in ("Complete", "Failed") for one in job["status"].get("conditions", ())):
-                await cluster.settle()
+                await self._live_on()
                 return cluster.get(JOBS, "j") or {}
             await self._happen()
             await cluster.wait(chance.choice((0, 0, 1, 30, 700)))
         raise AssertionError("the job does not end")
+
+    async def _live_on(self) -> None:
+        """A last life of the controllers, that does not end."""
+        assert self.cluster.controllers is not None
+        await self.cluster.controllers.stop()
+        self.cluster.start()
+        await self.cluster.settle()
 
     def _start(self, deaths: int) -> MortalClient | None:
         if deaths <= 0:
