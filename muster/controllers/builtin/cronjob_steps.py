@@ -183,6 +183,7 @@ def _start(cron_job: Object, jobs: list[Object], found: Due, now_s: float, *, st
     active = steps.status.get("active") or []
     name = _job_name(cron_job, found.last_s)
     if any(one["name"] == name for one in active):
+        steps.status["lastScheduleTime"] = moment_text(found.last_s)
         return
     if active and spec.get("concurrencyPolicy") == "Forbid":
         steps.notes.append(Note(NORMAL, "JobAlreadyActive", _FORBIDDEN))
