@@ -55,12 +55,12 @@ class Turn:
         """Replace the status of an object in the state it was seen in."""
         return self._note(key.resource, await self._client.update(key, given, Part.STATUS))
 
-    async def delete(self, key: Key, deletion: Deletion = PLAINLY) -> None:
-        """Remove an object; it is well if it is gone already."""
+    async def delete(self, key: Key, deletion: Deletion = PLAINLY) -> Object | None:
+        """Remove an object, or mark it; gives its last state, and `None` if it was gone already."""
         try:
-            self._note(key.resource, await self._client.delete(key, deletion))
+            return self._note(key.resource, await self._client.delete(key, deletion))
         except NotFound:
-            return
+            return None
 
     async def tell(self, event: Object) -> None:
         """Add an event about an object; nobody waits to see it."""
