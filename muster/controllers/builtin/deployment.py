@@ -20,7 +20,7 @@ from muster.controllers.builtin.deployment_sets import (
     sorted_out,
     with_new,
 )
-from muster.controllers.builtin.owners import OwnerKind, claimed, controller_of, is_controlled_by, key_of, owner_keys
+from muster.controllers.builtin.owners import claimed, controller_of, is_controlled_by, key_of, owner_keys, selector_of
 from muster.controllers.builtin.pods import ENDED, PODS, phase_of
 from muster.controllers.builtin.replicaset import REPLICA_SETS
 from muster.controllers.loop import Turn
@@ -32,7 +32,7 @@ from muster.store.metadata import is_deleting
 from muster.store.records import Key
 from muster.store.rules import Deletion
 
-DEPLOYMENTS = OwnerKind("deployments.apps", "Deployment")
+DEPLOYMENTS = "deployments.apps"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,10 +128,10 @@ class Deployments:
     name = "deployment"
 
     def keys(self, seen: Seen, view: View) -> Iterator[Key]:
-        if seen.key.resource == DEPLOYMENTS.resource:
+        if seen.key.resource == DEPLOYMENTS:
             yield seen.key
-        elif seen.key.resource == REPLICA_SETS.resource:
-            yield from owner_keys(seen, view, DEPLOYMENTS)
+        elif seen.key.resource == REPLICA_SETS:
+            yield from owner_keys(seen, view, DEPLOYMENTS, "Deployment")
         elif seen.key.resource == PODS and seen.now is None:
             yield from _deployments_of(seen, view)  # one that puts all up anew waits for the last pod to go
 
@@ -139,18 +139,17 @@ class Deployments:
         deployment = turn.view.get(turn.key)
         if deployment is None:
             return
-        selector = DEPLOYMENTS.selector(deployment)
+        selector = selector_of(deployment)
         if selector is None or not selector.requirements:
             return
-        sets = await claimed(turn, deployment, REPLICA_SETS.resource, selector)
+        sets = await claimed(turn, deployment, REPLICA_SETS, selector)
         has_old_pods = any(_has_pods(turn.view, one) for one in sorted_out(deployment, sets).old)
         steps = deployment_steps(deployment, sets, has_old_pods=has_old_pods, now_s=turn.now_s)
         if steps.create is not None:
             await self._create(turn, deployment, steps)
-        resource = REPLICA_SETS.resource
-        await asyncio.gather(*(turn.update(key_of(resource, one), one) for one in steps.update))
+        await asyncio.gather(*(turn.update(key_of(REPLICA_SETS, one), one) for one in steps.update))
         await asyncio.gather(
-            *(turn.delete(key_of(resource, one), Deletion(uid=one["metadata"]["uid"])) for one in steps.delete)
+            *(turn.delete(key_of(REPLICA_SETS, one), Deletion(uid=one["metadata"]["uid"])) for one in steps.delete)
         )
         await _put(turn, deployment, steps.status, steps.annotations)
         again_s = statuses.look_again_s(deployment, steps.status, turn.now_s)
@@ -160,9 +159,9 @@ class Deployments:
     async def _create(self, turn: Turn, deployment: Object, steps: Steps) -> None:
         assert steps.create is not None, "there is a set to make"
         try:
-            await turn.create(REPLICA_SETS.resource, steps.create)
+            await turn.create(REPLICA_SETS, steps.create)
         except AlreadyExists:
-            known = turn.view.get(key_of(REPLICA_SETS.resource, steps.create))
+            known = turn.view.get(key_of(REPLICA_SETS, steps.create))
             if known is not None and not _is_same(known, steps.create, deployment):
                 status = deployment.get("status") or {}
                 collisions = counted(deployment, "collisionCount") + 1
@@ -193,9 +192,9 @@ def _has_pods(view: View, one: Object) -> bool:
 
 def _deployments_of(seen: Seen, view: View) -> Iterator[Key]:
     reference = controller_of(seen.before or {"metadata": {}})
-    if reference is None or reference["kind"] != REPLICA_SETS.kind:
+    if reference is None or reference["kind"] != "ReplicaSet":
         return
-    owner = view.get(Key(REPLICA_SETS.resource, seen.key.namespace, reference["name"]))
+    owner = view.get(Key(REPLICA_SETS, seen.key.namespace, reference["name"]))
     above = None if owner is None else controller_of(owner)
-    if above is not None and above["kind"] == DEPLOYMENTS.kind:
-        yield Key(DEPLOYMENTS.resource, seen.key.namespace, above["name"])
+    if above is not None and above["kind"] == "Deployment":
+        yield Key(DEPLOYMENTS, seen.key.namespace, above["name"])

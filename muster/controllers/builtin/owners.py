@@ -20,6 +20,8 @@ from muster.store.records import Key
 
 ORPHANS = "orphans"  # the index of what belongs to nobody, by namespace
 
+Choice = Callable[[Object], Selector | None]  # how a kind finds its objects
+
 
 @dataclass(frozen=True, slots=True)
 class Claims:
@@ -72,15 +74,6 @@ def plain_selector_of(owner: Object) -> Selector | None:
     return Selector(wanted) if wanted else None
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerKind:
-    """A kind whose objects find others by their labels."""
-
-    resource: str
-    kind: str
-    selector: Callable[[Object], Selector | None] = selector_of
-
-
 def claims(owner: Object, selector: Selector, candidates: Iterable[Object]) -> Claims:
     """Which candidates an owner has, takes and lets go."""
     found = Claims([], [], [])
@@ -120,23 +113,23 @@ def key_of(resource: str, given: Object) -> Key:
     return Key(resource, metadata.get("namespace") or "", metadata["name"])
 
 
-def owner_keys(seen: Seen, view: View, owners: OwnerKind) -> Iterator[Key]:
-    """The owners of a kind that a change of something they may own concerns."""
+def owner_keys(seen: Seen, view: View, resource: str, kind: str, selector: Choice = selector_of) -> Iterator[Key]:
+    """The owners of a resource that a change of something they may own concerns."""
     for state in (seen.before, seen.now):
         reference = None if state is None else controller_of(state)
-        if reference is not None and reference["kind"] == owners.kind:
-            yield Key(owners.resource, seen.key.namespace, reference["name"])
+        if reference is not None and reference["kind"] == kind:
+            yield Key(resource, seen.key.namespace, reference["name"])
     if seen.now is not None and controller_of(seen.now) is None:
-        yield from matching_keys(seen, view, owners)
+        yield from matching_keys(seen, view, resource, selector)
 
 
-def matching_keys(seen: Seen, view: View, owners: OwnerKind) -> Iterator[Key]:
-    """The objects of a kind whose selector takes the labels that something has or had."""
+def matching_keys(seen: Seen, view: View, resource: str, selector: Choice) -> Iterator[Key]:
+    """The objects of a resource whose selector takes the labels that something has or had."""
     every_labels = [state["metadata"].get("labels") or {} for state in (seen.before, seen.now) if state is not None]
-    for one in view.all(owners.resource, seen.key.namespace):
-        wanted = owners.selector(one)
+    for one in view.all(resource, seen.key.namespace):
+        wanted = selector(one)
         if wanted is not None and any(wanted.matches(labels) for labels in every_labels):
-            yield key_of(owners.resource, one)
+            yield key_of(resource, one)
 
 
 def _others(given: Object, owner: Object) -> list[Object]:

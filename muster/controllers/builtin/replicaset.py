@@ -8,7 +8,15 @@ from dataclasses import dataclass
 
 from muster.controllers.builtin.conditions import condition_of, with_condition, without
 from muster.controllers.builtin.making import MOST_AT_ONCE, create_all
-from muster.controllers.builtin.owners import OwnerKind, claimed, controller_of, key_of, owner_keys, plain_selector_of
+from muster.controllers.builtin.owners import (
+    Choice,
+    claimed,
+    controller_of,
+    key_of,
+    owner_keys,
+    plain_selector_of,
+    selector_of,
+)
 from muster.controllers.builtin.pods import (
     PODS,
     is_active,
@@ -29,8 +37,8 @@ from muster.store.metadata import is_deleting
 from muster.store.records import Key
 from muster.store.rules import Deletion
 
-REPLICA_SETS = OwnerKind("replicasets.apps", "ReplicaSet")
-REPLICATION_CONTROLLERS = OwnerKind("replicationcontrollers", "ReplicationController", plain_selector_of)
+REPLICA_SETS = "replicasets.apps"
+REPLICATION_CONTROLLERS = "replicationcontrollers"
 FAILURE = "ReplicaFailure"
 
 
@@ -90,21 +98,23 @@ def with_failure(status: Object, problem: Exception | None, *, is_creating: bool
 class Replicas:
     """The controller of one of the two kinds."""
 
-    def __init__(self, owners: OwnerKind) -> None:
-        self.name = owners.kind.lower()
-        self._owners = owners
+    def __init__(self, resource: str, kind: str, selector: Choice) -> None:
+        self.name = kind.lower()
+        self._resource = resource
+        self._kind = kind
+        self._selector = selector
 
     def keys(self, seen: Seen, view: View) -> Iterator[Key]:
-        if seen.key.resource == self._owners.resource:
+        if seen.key.resource == self._resource:
             yield seen.key
         elif seen.key.resource == PODS:
-            yield from owner_keys(seen, view, self._owners)
+            yield from owner_keys(seen, view, self._resource, self._kind, self._selector)
 
     async def reconcile(self, turn: Turn) -> None:
         owner = turn.view.get(turn.key)
         if owner is None:
             return
-        selector = self._owners.selector(owner)
+        selector = self._selector(owner)
         if selector is None or not selector.requirements:
             return
         pods = await claimed(turn, owner, PODS, selector)
@@ -126,7 +136,7 @@ class Replicas:
         above = controller_of(owner)
         if above is None:
             return pods
-        siblings = (one for one in view.owned(above["uid"], self._owners.resource) if controller_of(one) == above)
+        siblings = (one for one in view.owned(above["uid"], self._resource) if controller_of(one) == above)
         return [pod for one in siblings for pod in view.owned(one["metadata"]["uid"], PODS)]
 
 
@@ -139,3 +149,7 @@ async def _delete_all(turn: Turn, pods: Sequence[Object]) -> Exception | None:
 def _wanted(owner: Object) -> int:
     wanted = owner["spec"].get("replicas")
     return 1 if wanted is None else int(wanted)
+
+
+REPLICA_SET = Replicas(REPLICA_SETS, "ReplicaSet", selector_of)
+REPLICATION_CONTROLLER = Replicas(REPLICATION_CONTROLLERS, "ReplicationController", plain_selector_of)

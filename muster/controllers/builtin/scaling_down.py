@@ -32,7 +32,7 @@ def deletion_cost(pod: Object) -> int:
     digits = text.removeprefix("-")
     if len(text) > _COST_LENGTH or not digits.isascii() or not digits.isdigit():
         return 0
-    if digits != "0" and digits.startswith("0") or text == "-0":
+    if (digits != "0" and digits.startswith("0")) or text == "-0":
         return 0
     cost = int(text)
     return cost if -INT32_MAX - 1 <= cost <= INT32_MAX else 0

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from muster.controllers.builtin.daemonset import DaemonSets
 from muster.controllers.builtin.deployment import Deployments
 from muster.controllers.builtin.owners import ORPHANS, orphan_terms
-from muster.controllers.builtin.replicaset import REPLICA_SETS, REPLICATION_CONTROLLERS, Replicas
+from muster.controllers.builtin.replicaset import REPLICA_SET, REPLICATION_CONTROLLER
+from muster.controllers.builtin.statefulset import StatefulSets
 from muster.controllers.loop import Controller
 from muster.controllers.view import Terms
 
 WORKLOADS: tuple[Controller, ...] = (
-    Replicas(REPLICA_SETS),
-    Replicas(REPLICATION_CONTROLLERS),
+    REPLICA_SET,
+    REPLICATION_CONTROLLER,
     Deployments(),
+    StatefulSets(),
+    DaemonSets(),
 )
 WORKLOAD_INDEXES: Mapping[tuple[str, str], Terms] = {
     (resource, ORPHANS): orphan_terms for resource in ("pods", "replicasets.apps", "controllerrevisions.apps")
 }
 WORKLOAD_RESOURCES = frozenset(
-    {"pods", "replicasets.apps", "replicationcontrollers", "deployments.apps", "controllerrevisions.apps"}
+    {
+        "controllerrevisions.apps",
+        "daemonsets.apps",
+        "deployments.apps",
+        "nodes",
+        "persistentvolumeclaims",
+        "pods",
+        "replicasets.apps",
+        "replicationcontrollers",
+        "statefulsets.apps",
+    }
 )

@@ -138,7 +138,7 @@ class Cluster:
                 try:
                     await self.delete("pods", name)
                 except NotFound:
-                continue
+                    continue
                 count += 1
             elif not any(
                 one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", [])
