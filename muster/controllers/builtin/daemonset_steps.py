@@ -53,7 +53,7 @@ class Look:
 
     @property
     def is_rolling(self) -> bool:
-        return (self.owner["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate") == "RollingUpdate"
+        return bool((self.owner["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate") == "RollingUpdate")
 
     def is_available(self, pod: Object) -> bool:
         return is_available(pod, self.least_s, self.now_s)

@@ -62,7 +62,7 @@ def counted(one: Object, name: str) -> int:
 
 
 def is_rolling(deployment: Object) -> bool:
-    return (deployment["spec"].get("strategy") or {}).get("type", "RollingUpdate") == "RollingUpdate"
+    return bool((deployment["spec"].get("strategy") or {}).get("type", "RollingUpdate") == "RollingUpdate")
 
 
 def most_surge(deployment: Object) -> int:

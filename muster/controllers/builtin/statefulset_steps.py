@@ -134,7 +134,7 @@ def stateful_steps(owner: Object, pods: Iterable[Object], versions: Versions, no
 
 
 def _is_rolling(owner: Object) -> bool:
-    return (owner["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate") == "RollingUpdate"
+    return bool((owner["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate") == "RollingUpdate")
 
 
 def _fill(look: Look) -> bool:

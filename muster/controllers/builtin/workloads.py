@@ -6,8 +6,12 @@ from collections.abc import Mapping
 
 from muster.controllers.builtin.daemonset import DaemonSets
 from muster.controllers.builtin.deployment import Deployments
+from muster.controllers.builtin.disruption import DisruptionBudgets
+from muster.controllers.builtin.endpoints import EndpointsOfServices
+from muster.controllers.builtin.endpointslices import EndpointSlices
 from muster.controllers.builtin.owners import ORPHANS, orphan_terms
 from muster.controllers.builtin.replicaset import REPLICA_SET, REPLICATION_CONTROLLER
+from muster.controllers.builtin.service_ports import LABELS, label_terms
 from muster.controllers.builtin.statefulset import StatefulSets
 from muster.controllers.loop import Controller
 from muster.controllers.view import Terms
@@ -18,20 +22,29 @@ WORKLOADS: tuple[Controller, ...] = (
     Deployments(),
     StatefulSets(),
     DaemonSets(),
+    EndpointsOfServices(),
+    EndpointSlices(),
+    DisruptionBudgets(),
 )
 WORKLOAD_INDEXES: Mapping[tuple[str, str], Terms] = {
-    (resource, ORPHANS): orphan_terms for resource in ("pods", "replicasets.apps", "controllerrevisions.apps")
+    ("pods", ORPHANS): orphan_terms,
+    ("pods", LABELS): label_terms,
+    ("replicasets.apps", ORPHANS): orphan_terms,
 }
 WORKLOAD_RESOURCES = frozenset(
     {
         "controllerrevisions.apps",
         "daemonsets.apps",
         "deployments.apps",
+        "endpoints",
+        "endpointslices.discovery.k8s.io",
         "nodes",
         "persistentvolumeclaims",
+        "poddisruptionbudgets.policy",
         "pods",
         "replicasets.apps",
         "replicationcontrollers",
+        "services",
         "statefulsets.apps",
     }
 )

@@ -109,6 +109,12 @@ class Cluster:
     async def delete(self, resource: str, name: str, deletion: Deletion = AT_ONCE) -> None:
         await self.client.delete(Key(resource, NAMESPACE, name), deletion)
 
+    async def add_node(self, name: str, **labels: str) -> None:
+        """A node that is ready."""
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+        kept = await self.create("nodes", node)
+        await self.client.update(Key("nodes", "", name), {**kept, "spec": {}})
+
     # The kubelet -----------------------------------------------------------------------------------------------------
 
     async def run_pod(self, name: str, *, is_ready: bool = True, phase: str = "Running", ip: str = "") -> None:
