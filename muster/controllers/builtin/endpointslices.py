@@ -1,4 +1,4 @@
-"""EndpointSlices: the addresses behind each service that has a selector, a hundred to a slice. Listed in `workloads`."""
+"""EndpointSlices: the addresses behind each service with a selector, a hundred to a slice. Listed in `workloads`."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class Cluster:
         return [decode(record) for record in self.store.page(Scope(resource)).records]
 
     def get(self, resource: str, name: str) -> Object:
-        return decode(self.store.get(Key(resource, NAMESPACE, name)))
+        return decode(self.store.get(Key(resource, "" if resource == "nodes" else NAMESPACE, name)))
 
     async def create(self, resource: str, given: Object) -> Object:
         return await self.client.create(resource, given)
