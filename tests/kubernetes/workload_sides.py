@@ -12,7 +12,8 @@ from typing import Any, Protocol
 from muster.apiserver.merge_json import merged
 from muster.model.times import moment_text
 from muster.store.kinds import Propagation
-from muster.store.objects import Part
+from muster.store.objects import Part, decode
+from muster.store.port import Transaction
 from muster.store.records import Key
 from muster.store.rules import Deletion
 from tests.controllers.builtin.cluster import Cluster
@@ -48,7 +49,10 @@ class Side(Protocol):
     async def create(self, resource: str, given: Json) -> None: ...
     async def patch(self, resource: str, name: str, change: Json) -> None: ...
     async def put_status(self, resource: str, name: str, how: Callable[[Json], None]) -> None: ...
-    async def delete(self, resource: str, name: str, propagation: str = "Background") -> None: ...
+    async def delete(
+        self, resource: str, name: str, propagation: str = "Background", grace_s: int | None = None
+    ) -> None: ...
+    async def bind(self, pod: str, node: str) -> None: ...
     async def all(self, resource: str) -> list[Json]: ...
     def now(self) -> str: ...
 
@@ -84,9 +88,17 @@ class Real:
         patch = {"status": given["status"]}
         self._ask("PATCH", self._path(resource, name, "status"), patch, "application/merge-patch+json")
 
-    async def delete(self, resource: str, name: str, propagation: str = "Background") -> None:
-        options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+    async def delete(
+        self, resource: str, name: str, propagation: str = "Background", grace_s: int | None = None
+    ) -> None:
+        options: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+        if grace_s is not None:
+            options["gracePeriodSeconds"] = grace_s
         self._ask("DELETE", self._path(resource, name), options)
+
+    async def bind(self, pod: str, node: str) -> None:
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": {"name": node}}
+        self._ask("POST", self._path("pods", pod, "binding"), body)
 
     async def all(self, resource: str) -> list[Json]:
         found: list[Json] = self._ask("GET", self._path(resource))["items"]
@@ -116,9 +128,22 @@ class Ours:
     async def put_status(self, resource: str, name: str, how: Callable[[Json], None]) -> None:
         await self.cluster.change(resource, name, how, part=Part.STATUS)
 
-    async def delete(self, resource: str, name: str, propagation: str = "Background") -> None:
+    async def delete(
+        self, resource: str, name: str, propagation: str = "Background", grace_s: int | None = None
+    ) -> None:
         key = Key(resource, "" if resource == "nodes" else "x", name)
-        await self.cluster.client.delete(key, Deletion(propagation=Propagation(propagation)))
+        await self.cluster.client.delete(key, Deletion(propagation=Propagation(propagation), grace_s=grace_s))
+
+    async def bind(self, pod: str, node: str) -> None:
+        objects, key = self.cluster.objects, Key("pods", "x", pod)
+
+        def placed(write: Transaction) -> None:
+            record = write.get(key)
+            assert record is not None, f"{key} is there"
+            given = decode(record)
+            objects.settle(write, key, {**given, "spec": {**given["spec"], "nodeName": node}})
+
+        await self.cluster.front.write(placed)
 
     async def all(self, resource: str) -> list[Json]:
         return self.cluster.all(resource)
@@ -130,14 +155,20 @@ class Ours:
 async def described(side: Side) -> Json:
     """All that is told about a cluster, in words that do not depend on chance."""
     found = {resource: await side.all(resource) for resource in TOLD}
-    names = dict(_names(found))
+    # Which of several nodes comes first is left to chance.
+    names = dict(_names(found)) | {one["metadata"]["name"]: "<node>" for one in await side.all("nodes")}
     told: Json = {}
     for resource, objects in found.items():
         texts = [json.dumps(_plain(resource, one), sort_keys=True) for one in objects]
         for name in sorted(names, key=len, reverse=True):
             texts = [text.replace(name, names[name]) for text in texts]
-        told[resource] = sorted((json.loads(text) for text in texts), key=lambda one: json.dumps(one, sort_keys=True))
+        told[resource] = sorted((json.loads(text) for text in texts), key=_place)
     return told
+
+
+def _place(one: Json) -> tuple[str, str, str]:
+    metadata = one["metadata"]
+    return metadata.get("generateName", ""), metadata["name"], json.dumps(one, sort_keys=True)
 
 
 def _names(found: dict[str, list[Json]]) -> Iterator[tuple[str, str]]:
@@ -176,6 +207,8 @@ def _plain(resource: str, one: Json) -> Any:
         kept = {"metadata": {name: value for name, value in kept["metadata"].items() if name != "finalizers"}}
     elif resource == "controllerrevisions.apps":
         kept["data"] = _image(one["data"]["spec"])
+    elif resource == "endpointslices.discovery.k8s.io":
+        kept["endpoints"] = sorted(one.get("endpoints") or (), key=lambda item: str(item["addresses"]))
     elif "spec" in one:
         kept["spec"] = {name: value for name, value in one["spec"].items() if name in ("replicas", "minReadySeconds")}
     return _timeless(kept)

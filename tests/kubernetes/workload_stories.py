@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from muster.controllers.builtin.daemonset_nodes import node_of
 from tests.controllers.builtin.cluster import template, workload
 from tests.kubernetes.client import Json
 from tests.kubernetes.workload_sides import Side
@@ -57,6 +58,17 @@ def run(count: int = 100, *, image: str = "", phase: str = "Running", is_ready: 
     return Step(f"{count} pods of {image or 'any image'} are {phase}, ready {is_ready}", act)
 
 
+def bind() -> Step:
+    """Have the pods of daemon sets placed on the nodes that they are made for."""
+
+    async def act(side: Side) -> None:
+        for pod in await side.all("pods"):
+            if not pod["spec"].get("nodeName") and (target := node_of(pod)):
+                await side.bind(pod["metadata"]["name"], target)
+
+    return Step("pods are placed", act)
+
+
 def remove(count: int = 1, *, image: str = "") -> Step:
     """Have somebody delete some pods."""
 
@@ -78,6 +90,8 @@ def let_go() -> Step:
     async def act(side: Side) -> None:
         for pod in await side.all("pods"):
             if "deletionTimestamp" in pod["metadata"]:
+                if pod["spec"].get("nodeName"):
+                    await side.delete("pods", pod["metadata"]["name"], grace_s=0)
                 await side.patch("pods", pod["metadata"]["name"], {"metadata": {"finalizers": None}})
 
     return Step("pods are let go", act)
@@ -102,7 +116,11 @@ def node(name: str, taints: list[Json] | None = None, **labels: str) -> Step:
 
 
 def _in_order(pods: list[Json]) -> list[Json]:
-    return sorted(pods, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
+    def place(pod: Json) -> tuple[str, str, str]:
+        metadata = pod["metadata"]
+        return pod["spec"]["containers"][0]["image"], metadata["creationTimestamp"], metadata["name"]
+
+    return sorted(pods, key=place)
 
 
 def _state(pod: Json) -> tuple[Any, bool]:
@@ -342,10 +360,11 @@ STORIES: dict[str, list[Step]] = {
         patch(STATEFUL, {"spec": {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain"}}}),
     ],
     "endpoints follow pods": [
+        node("ghost", **{"topology.kubernetes.io/zone": "z"}),
         create("services", _service()),
         create("services", _service("headless", clusterIP="None", ports=None)),
         create("services", _service("early", publishNotReadyAddresses=True, ports=[{"port": 81}])),
-        create(SETS, workload("ReplicaSet", replicas=2, template=shape(is_held=True, **PORTS))),
+        create(SETS, workload("ReplicaSet", replicas=2, template=shape(is_held=True, nodeName="ghost", **PORTS))),
         run(is_ready=False, ip="10.1.0."),
         run(1),
         run(),
@@ -355,62 +374,88 @@ STORIES: dict[str, list[Step]] = {
         patch(SETS, {"spec": {"replicas": 0}}),
         let_go(),
         delete("services"),
+        delete("nodes", "ghost"),
     ],
-    "budgets follow pods": [
-        create(DEPLOYMENTS, workload("Deployment", replicas=3, template=shape())),
-        create(BUDGETS, _budget("least", minAvailable=1)),
-        create(BUDGETS, _budget("share", minAvailable="50%")),
-        create(BUDGETS, _budget("most", maxUnavailable=1)),
-        run(1),
-        run(),
-        patch(DEPLOYMENTS, {"spec": {"replicas": 5}}),
-        patch(BUDGETS, {"spec": {"minAvailable": 4}}, "least"),
-        create("pods", {**ORPHAN, "metadata": {**ORPHAN["metadata"], "name": "alone"}}),
-        delete(DEPLOYMENTS, propagation="Orphan"),
-    ],
+    **{
+        f"a budget of {text} follows pods": [
+            create(DEPLOYMENTS, workload("Deployment", replicas=3, template=shape())),
+            create(BUDGETS, _budget("a", **bound)),
+            run(1),
+            run(),
+            patch(DEPLOYMENTS, {"spec": {"replicas": 5}}),
+            run(),
+            patch(BUDGETS, {"spec": dict.fromkeys(bound, 4)}),
+            create("pods", ORPHAN),
+            run(),
+        ]
+        for text, bound in {
+            "at least one": {"minAvailable": 1},
+            "half": {"minAvailable": "50%"},
+            "one missing": {"maxUnavailable": 1},
+            "a third missing": {"maxUnavailable": "34%"},
+        }.items()
+    },
 }
 NODE_STORIES: dict[str, list[Step]] = {
     "a daemon set follows nodes": [
-        node("n1", disk="ssd"),
-        node("n2", disk="ssd"),
+        node("node-1", disk="ssd"),
+        node("node-2", disk="ssd"),
         create(DAEMON, workload("DaemonSet", replicas=None, template=shape(nodeSelector={"disk": "ssd"}))),
+        bind(),
         run(),
-        node("n3", disk="ssd"),
-        node("n4"),
-        node("n5", [{"key": "k", "value": "v", "effect": "NoSchedule"}], disk="ssd"),
+        node("node-3", disk="ssd"),
+        node("node-4"),
+        node("node-5", [{"key": "k", "value": "v", "effect": "NoSchedule"}], disk="ssd"),
+        bind(),
         run(),
         patch(DAEMON, {"spec": {"template": shape("i:2", nodeSelector={"disk": "ssd"})}}),
+        let_go(),
+        bind(),
         run(image="i:2"),
+        let_go(),
+        bind(),
         run(image="i:2"),
+        let_go(),
+        bind(),
         run(image="i:2"),
-        patch("nodes", {"metadata": {"labels": {"disk": "hdd"}}}, "n1"),
-        patch("nodes", {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}, "n2"),
-        delete("nodes", "n3"),
-        patch("nodes", {"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}}, "n2"),
+        patch("nodes", {"metadata": {"labels": {"disk": "hdd"}}}, "node-1"),
+        let_go(),
+        patch("nodes", {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}, "node-2"),
+        patch("nodes", {"spec": {"taints": None}}, "node-2"),
+        patch("nodes", {"spec": {"unschedulable": True}}, "node-2"),
         run(phase="Failed", is_ready=False),
+        let_go(),
         delete(DAEMON),
-        delete("nodes", "n1"),
-        delete("nodes", "n2"),
-        delete("nodes", "n4"),
-        delete("nodes", "n5"),
+        let_go(),
+        delete("nodes", "node-3"),
+        delete("nodes", "node-1"),
+        delete("nodes", "node-2"),
+        delete("nodes", "node-4"),
+        delete("nodes", "node-5"),
     ],
     "a daemon set surges": [
-        node("n1"),
-        node("n2"),
+        node("node-1"),
+        node("node-2"),
         create(
             DAEMON,
             workload("DaemonSet", replicas=None, updateStrategy=rolling(1, 0), minReadySeconds=1, template=shape()),
         ),
+        bind(),
         run(),
         wait(1.5),
         patch(DAEMON, image("i:2")),
+        bind(),
         run(image="i:2"),
         wait(1.5),
+        let_go(),
+        bind(),
         run(image="i:2"),
         wait(1.5),
+        let_go(),
         delete(DAEMON),
-        delete("nodes", "n1"),
-        delete("nodes", "n2"),
+        let_go(),
+        delete("nodes", "node-1"),
+        delete("nodes", "node-2"),
     ],
 }
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from muster.controllers.builtin.daemonset_nodes import pod_for, suits
 from muster.controllers.builtin.daemonset_steps import Look, Steps, daemon_status, daemon_steps
 from muster.controllers.builtin.making import MOST_AT_ONCE, create_all
+from muster.controllers.builtin.names import free_name
 from muster.controllers.builtin.owners import claimed, is_controlled_by, key_of, owner_keys, selector_of
 from muster.controllers.builtin.pods import PODS, is_active, soonest_s
 from muster.controllers.builtin.revisions import REVISION_LABEL, REVISIONS, History, history, revision_label, truncate
@@ -69,10 +70,23 @@ class DaemonSets:
         owner = look.owner
         doomed = [*steps.delete, *(pod for node, pod in steps.ended if self._may_go(turn, owner, node))]
         await asyncio.gather(*(turn.delete(key_of(PODS, pod), Deletion(uid=pod["metadata"]["uid"])) for pod in doomed))
-        new = [pod_for(owner, node, revision, look.pods.get(node, [])) for node in steps.create[:MOST_AT_ONCE]]
+        new = [self._new_pod(turn, look, node, revision) for node in steps.create[:MOST_AT_ONCE]]
         problem = await create_all(turn, PODS, new)
         if problem is not None:
             raise problem
+
+    def _new_pod(self, turn: Turn, look: Look, node: str, revision: str) -> Object:
+        """A pod for a node, with a name that follows from the pods that were there."""
+        pod = pod_for(look.owner, node, revision)
+        uids = sorted(one["metadata"]["uid"] for one in look.pods.get(node, ()))
+        facts = [look.owner["metadata"]["uid"], node, revision, uids]
+        metadata = pod["metadata"]
+        metadata["name"] = free_name(
+            metadata["generateName"],
+            facts,
+            lambda name: turn.view.record(Key(PODS, turn.key.namespace, name)) is not None,
+        )
+        return pod
 
     def _may_go(self, turn: Turn, owner: Object, node: str) -> bool:
         """Whether a pod that has ended is replaced now; one that ends again and again waits longer each time."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
-from muster.controllers.builtin.names import digest
 from muster.controllers.builtin.pods import pod_from
 from muster.controllers.builtin.revisions import REVISION_LABEL
 from muster.model.fields import Fields
@@ -20,7 +18,6 @@ from muster.model.labels import (
     read_tolerations,
 )
 from muster.store.kinds import Object
-from muster.store.metadata import GENERATED_MOST
 
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -73,15 +70,12 @@ def tolerations_of(spec: Object) -> list[Object]:
     return given
 
 
-def pod_for(owner: Object, node: str, revision: str, there: Sequence[Object]) -> Object:
-    """The pod of a daemon set for a node; its name follows from the pods that were there."""
+def pod_for(owner: Object, node: str, revision: str) -> Object:
+    """The pod of a daemon set for a node, still without a name."""
     labels = {REVISION_LABEL: revision}
     if generation := (owner["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION):
         labels["pod-template-generation"] = generation
     pod = pod_from(owner["spec"]["template"], owner, labels=labels)
-    uids = sorted(one["metadata"]["uid"] for one in there)
-    suffix = digest([owner["metadata"]["uid"], node, revision, uids])
-    pod["metadata"]["name"] = pod["metadata"]["generateName"][:GENERATED_MOST] + suffix
     pod["spec"]["tolerations"] = tolerations_of(pod["spec"])
     pod["spec"]["affinity"] = _bound_to(pod["spec"].get("affinity") or {}, node)
     return pod

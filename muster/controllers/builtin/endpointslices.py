@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from muster.controllers.builtin.endpoints import service_keys
-from muster.controllers.builtin.names import digest
+from muster.controllers.builtin.names import free_name
 from muster.controllers.builtin.owners import controller_of, is_controlled_by, key_of, reference_to
 from muster.controllers.builtin.pods import is_ready
 from muster.controllers.builtin.service_ports import (
@@ -27,7 +27,7 @@ from muster.controllers.loop import Turn
 from muster.controllers.view import Seen, View
 from muster.model.times import moment_text
 from muster.store.kinds import Object
-from muster.store.metadata import GENERATED_MOST, is_deleting
+from muster.store.metadata import is_deleting
 from muster.store.records import Key
 from muster.store.rules import Deletion
 
@@ -36,6 +36,7 @@ SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 MANAGER = "endpointslice-controller.k8s.io"
 _MOST = 100  # endpoints of a slice
+_NODE_S = 5.0  # after which to look for a node that was not there
 _ZONE = "topology.kubernetes.io/zone"
 
 
@@ -73,7 +74,7 @@ def endpoint_of(service: Object, pod: Object, address: str, zone: str) -> Object
 def slice_steps(
     service: Object, pods: Iterable[Object], there: Sequence[Object], zones: Mapping[str, str], now_s: float
 ) -> Steps:
-    """What makes the slices of a service say what its pods are; an endpoint stays in the slice that it is in."""
+    """What makes the slices of a service say what its pods are; an endpoint stays in its slice. `zones` are by node."""
     steps, known = Steps(), list(pods)
     for family in service["spec"].get("ipFamilies") or ["IPv4"]:
         wanted: dict[bytes, dict[str, Object]] = {}
@@ -85,7 +86,10 @@ def slice_steps(
             ports = ports_of(service, pod)
             text = msgspec.json.encode(ports, order="sorted")
             all_ports[text] = ports
-            zone = zones.get(pod["spec"].get("nodeName") or "", "")
+            node = pod["spec"].get("nodeName")
+            if node and node not in zones and not service["spec"].get("publishNotReadyAddresses"):
+                continue  # nothing can lead to a node that is not there
+            zone = zones.get(node, "")
             wanted.setdefault(text, {})[pod["metadata"]["uid"]] = endpoint_of(service, pod, address, zone)
         if not wanted:  # so that there is always something to watch
             wanted[b""], all_ports[b""] = {}, []
@@ -159,12 +163,10 @@ def _differs(one: Object, new: Object) -> bool:
 
 
 def _named(group: _Group, new: Object, taken: set[str]) -> Object:
-    """A slice with the first name that none has; a write whose answer was lost is met again by it."""
+    """A slice with a name that none has."""
     prefix = f"{group.service['metadata']['name']}-"
-    number, name = 0, ""
-    while not name or name in taken:
-        text = digest([group.service["metadata"]["uid"], group.family, group.ports, number])
-        name, number = prefix[:GENERATED_MOST] + text, number + 1
+    facts = [group.service["metadata"]["uid"], group.family, group.ports]
+    name = free_name(prefix, facts, taken.__contains__)
     taken.add(name)
     return {**new, "metadata": {**new["metadata"], "name": name, "generateName": prefix}}
 
@@ -192,7 +194,10 @@ class EndpointSlices:
             for one in turn.view.owned(service["metadata"]["uid"], SLICES)
             if is_controlled_by(one, service) and (one["metadata"].get("labels") or {}).get(MANAGED_BY) == MANAGER
         ]
-        zones = {node: _zone(turn.view, node) for pod in pods if (node := pod["spec"].get("nodeName"))}
+        nodes = {node for pod in pods if (node := pod["spec"].get("nodeName"))}
+        zones = {node: zone for node in nodes if (zone := _zone(turn.view, node)) is not None}
+        if len(zones) < len(nodes):
+            turn.look_again(_NODE_S)
         steps = slice_steps(service, pods, there, zones, turn.now_s)
         await asyncio.gather(
             *(turn.create(SLICES, one) for one in steps.create),
@@ -203,6 +208,7 @@ class EndpointSlices:
         )
 
 
-def _zone(view: View, node: str) -> str:
-    found = view.get(Key("nodes", "", node)) or {"metadata": {}}
-    return str((found["metadata"].get("labels") or {}).get(_ZONE, ""))
+def _zone(view: View, node: str) -> str | None:
+    """The zone of a node, which may have none; `None` when there is no such node."""
+    found = view.get(Key("nodes", "", node))
+    return None if found is None else str((found["metadata"].get("labels") or {}).get(_ZONE, ""))

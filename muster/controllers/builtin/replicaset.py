@@ -32,6 +32,7 @@ from muster.controllers.builtin.statuses import put_status
 from muster.controllers.loop import Turn
 from muster.controllers.view import Seen, View
 from muster.model.times import moment_text
+from muster.store.errors import AlreadyExists
 from muster.store.kinds import Object
 from muster.store.metadata import is_deleting
 from muster.store.records import Key
@@ -51,14 +52,14 @@ class Steps:
 
 
 def replica_steps(owner: Object, pods: Sequence[Object], related: Iterable[Object], now_s: float) -> Steps:
-    """The pods to make or delete; `pods` are all that the owner has, `related` also those of its siblings."""
+    """The pods to make, still without names, or to delete; `related` are also the pods of the owner's siblings."""
     if is_deleting(owner):
         return Steps([], [])
     active = [pod for pod in pods if is_active(pod)]
     missing = _wanted(owner) - len(active)
     if missing > 0:
         new = [pod_from(owner["spec"]["template"], owner) for _ in range(min(missing, MOST_AT_ONCE))]
-        return Steps(named_anew(new, owner, pods), [])
+        return Steps(new, [])
     return Steps([], to_delete(active, min(-missing, MOST_AT_ONCE), related, now_s))
 
 
@@ -119,11 +120,13 @@ class Replicas:
             return
         pods = await claimed(turn, owner, PODS, selector)
         steps = replica_steps(owner, pods, self._related(turn.view, owner, pods), turn.now_s)
-        problem = await create_all(turn, PODS, steps.create)
+        new = named_anew(steps.create, owner, pods, lambda name: _is_there(turn, name))
+        problem = await create_all(turn, PODS, new)
         if problem is None:
             problem = await _delete_all(turn, steps.delete)
         status = replica_status(owner, pods, turn.now_s)
-        status = with_failure(status, problem, is_creating=bool(steps.create), now_s=turn.now_s)
+        failure = None if isinstance(problem, AlreadyExists) else problem  # such a pod is only not seen yet
+        status = with_failure(status, failure, is_creating=bool(steps.create), now_s=turn.now_s)
         least_s = owner["spec"].get("minReadySeconds") or 0
         if (wait_s := soonest_s(filter(is_active, pods), least_s, turn.now_s)) is not None:
             turn.look_again(wait_s)
@@ -138,6 +141,10 @@ class Replicas:
             return pods
         siblings = (one for one in view.owned(above["uid"], self._resource) if controller_of(one) == above)
         return [pod for one in siblings for pod in view.owned(one["metadata"]["uid"], PODS)]
+
+
+def _is_there(turn: Turn, name: str) -> bool:
+    return turn.view.record(Key(PODS, turn.key.namespace, name)) is not None
 
 
 async def _delete_all(turn: Turn, pods: Sequence[Object]) -> Exception | None:
