@@ -67,8 +67,8 @@ class View:
         return self._found(self._indexes[resource, index][1].get(term, ()))
 
     async def reaches(self, resource: str, revision: int) -> None:
-        """Wait until all that was written to a resource up to a revision is known here."""
-        if self._revisions.get(resource, 0) < revision:
+        """Wait until all that was written to a resource up to a revision is known here, if it is followed at all."""
+        if self._revisions.get(resource, revision) < revision:
             known = asyncio.get_running_loop().create_future()
             self._waiting.append((resource, revision, known))
             await known

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from muster.controllers.builtin import CONTROLLERS
-from tests.controllers.builtin.cluster import Cluster
+from tests.controllers.builtin.workload_cluster import Cluster
 from tests.kubernetes.sides import unlike
 from tests.kubernetes.workload_sides import Ours, Real, described
 from tests.kubernetes.workload_stories import NODE_STORIES, STORIES

@@ -16,7 +16,7 @@ from muster.store.objects import Part, decode
 from muster.store.port import Transaction
 from muster.store.records import Key
 from muster.store.rules import Deletion
-from tests.controllers.builtin.cluster import Cluster
+from tests.controllers.builtin.workload_cluster import Cluster
 from tests.kubernetes.client import Client, Json
 
 PATHS = {

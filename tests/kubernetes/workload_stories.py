@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.controllers.builtin.daemonset_nodes import node_of
-from tests.controllers.builtin.cluster import template, workload
+from tests.controllers.builtin.workload_cluster import template, workload
 from tests.kubernetes.client import Json
 from tests.kubernetes.workload_sides import Side
 
@@ -90,9 +90,10 @@ def let_go() -> Step:
     async def act(side: Side) -> None:
         for pod in await side.all("pods"):
             if "deletionTimestamp" in pod["metadata"]:
+                if pod["metadata"].get("finalizers"):
+                    await side.patch("pods", pod["metadata"]["name"], {"metadata": {"finalizers": None}})
                 if pod["spec"].get("nodeName"):
                     await side.delete("pods", pod["metadata"]["name"], grace_s=0)
-                await side.patch("pods", pod["metadata"]["name"], {"metadata": {"finalizers": None}})
 
     return Step("pods are let go", act)
 
@@ -102,7 +103,7 @@ def node(name: str, taints: list[Json] | None = None, **labels: str) -> Step:
 
     async def act(side: Side) -> None:
         given = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
-        await side.create("nodes", given)
+        await side.create("nodes", {**given, "spec": {"taints": taints or []}})
 
         def how(given: Json) -> None:
             condition = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
@@ -360,7 +361,7 @@ STORIES: dict[str, list[Step]] = {
         patch(STATEFUL, {"spec": {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain"}}}),
     ],
     "endpoints follow pods": [
-        node("ghost", **{"topology.kubernetes.io/zone": "z"}),
+        node("ghost"),
         create("services", _service()),
         create("services", _service("headless", clusterIP="None", ports=None)),
         create("services", _service("early", publishNotReadyAddresses=True, ports=[{"port": 81}])),
@@ -434,8 +435,8 @@ NODE_STORIES: dict[str, list[Step]] = {
         delete("nodes", "node-5"),
     ],
     "a daemon set surges": [
-        node("node-1"),
-        node("node-2"),
+        node("node-8"),
+        node("node-9"),
         create(
             DAEMON,
             workload("DaemonSet", replicas=None, updateStrategy=rolling(1, 0), minReadySeconds=1, template=shape()),
@@ -454,8 +455,8 @@ NODE_STORIES: dict[str, list[Step]] = {
         let_go(),
         delete(DAEMON),
         let_go(),
-        delete("nodes", "node-1"),
-        delete("nodes", "node-2"),
+        delete("nodes", "node-8"),
+        delete("nodes", "node-9"),
     ],
 }
 

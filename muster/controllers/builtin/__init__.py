@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from muster.controllers.builtin.workloads import WORKLOAD_INDEXES, WORKLOAD_RESOURCES, WORKLOADS
+from muster.controllers.builtin.workloads import WORKLOAD_CONTROLLERS, WORKLOAD_INDEXES, WORKLOAD_RESOURCES
 from muster.controllers.loop import Controller
 from muster.controllers.view import Terms
 
-CONTROLLERS: tuple[Controller, ...] = (*WORKLOADS,)
+CONTROLLERS: tuple[Controller, ...] = (*(make() for make in WORKLOAD_CONTROLLERS),)
 INDEXES: Mapping[tuple[str, str], Terms] = {**WORKLOAD_INDEXES}
 RESOURCES: frozenset[str] = WORKLOAD_RESOURCES

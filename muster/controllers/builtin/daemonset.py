@@ -8,14 +8,16 @@ from collections.abc import Iterator
 
 from muster.controllers.builtin.daemonset_nodes import pod_for, suits
 from muster.controllers.builtin.daemonset_steps import Look, Steps, daemon_status, daemon_steps
-from muster.controllers.builtin.making import MOST_AT_ONCE, create_all
+from muster.controllers.builtin.making import MOST_AT_ONCE, Told, create_all, tell_pods
 from muster.controllers.builtin.names import free_name
 from muster.controllers.builtin.owners import claimed, is_controlled_by, key_of, owner_keys, selector_of
 from muster.controllers.builtin.pods import PODS, is_active, soonest_s
 from muster.controllers.builtin.revisions import REVISION_LABEL, REVISIONS, History, history, revision_label, truncate
 from muster.controllers.builtin.statuses import put_status
+from muster.controllers.events import Events
 from muster.controllers.loop import Turn
 from muster.controllers.view import Seen, View
+from muster.store.errors import AlreadyExists
 from muster.store.kinds import Object
 from muster.store.metadata import is_deleting
 from muster.store.records import Key
@@ -33,6 +35,7 @@ class DaemonSets:
     name = "daemonset"
 
     def __init__(self) -> None:
+        self._events = Events("daemonset-controller")
         # When a pod of a set has last ended on a node, and how long its next end has to wait: a delay, nothing more.
         self._ends: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
 
@@ -71,7 +74,9 @@ class DaemonSets:
         doomed = [*steps.delete, *(pod for node, pod in steps.ended if self._may_go(turn, owner, node))]
         await asyncio.gather(*(turn.delete(key_of(PODS, pod), Deletion(uid=pod["metadata"]["uid"])) for pod in doomed))
         new = [self._new_pod(turn, look, node, revision) for node in steps.create[:MOST_AT_ONCE]]
-        problem = await create_all(turn, PODS, new)
+        made, problem = await create_all(turn, PODS, new)
+        is_known = problem is None or isinstance(problem, AlreadyExists)  # such a pod is only not seen yet
+        await tell_pods(turn, self._events, owner, Told(made, doomed, None if is_known else problem))
         if problem is not None:
             raise problem
 

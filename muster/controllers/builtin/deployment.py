@@ -23,6 +23,7 @@ from muster.controllers.builtin.deployment_sets import (
 from muster.controllers.builtin.owners import claimed, controller_of, is_controlled_by, key_of, owner_keys, selector_of
 from muster.controllers.builtin.pods import ENDED, PODS, phase_of
 from muster.controllers.builtin.replicaset import REPLICA_SETS
+from muster.controllers.events import NORMAL, Events, Note
 from muster.controllers.loop import Turn
 from muster.controllers.view import Seen, View
 from muster.model.errors import InvalidObject
@@ -122,10 +123,24 @@ def _steps(
     )
 
 
+def scalings(there: Sequence[Object], steps: Steps) -> Iterator[Note]:
+    """What to tell of the sets that have got another size."""
+    before = {one["metadata"]["name"]: size(one) for one in there}
+    for one in (*((steps.create,) if steps.create is not None else ()), *steps.update):
+        name = one["metadata"]["name"]
+        was, now = before.get(name, 0), size(one)
+        if was != now:
+            which = "up" if now > was else "down"
+            yield Note(NORMAL, "ScalingReplicaSet", f"Scaled {which} replica set {name} from {was} to {now}")
+
+
 class Deployments:
     """The controller of deployments."""
 
     name = "deployment"
+
+    def __init__(self) -> None:
+        self._events = Events("deployment-controller")
 
     def keys(self, seen: Seen, view: View) -> Iterator[Key]:
         if seen.key.resource == DEPLOYMENTS:
@@ -151,6 +166,8 @@ class Deployments:
         await asyncio.gather(
             *(turn.delete(key_of(REPLICA_SETS, one), Deletion(uid=one["metadata"]["uid"])) for one in steps.delete)
         )
+        for note in scalings(sets, steps):
+            await self._events.tell(turn, deployment, note)
         await _put(turn, deployment, steps.status, steps.annotations)
         again_s = statuses.look_again_s(deployment, steps.status, turn.now_s)
         if again_s is not None:

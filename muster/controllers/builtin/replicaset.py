@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from muster.controllers.builtin.conditions import condition_of, with_condition, without
-from muster.controllers.builtin.making import MOST_AT_ONCE, create_all
+from muster.controllers.builtin.making import MOST_AT_ONCE, Told, create_all, tell_pods
 from muster.controllers.builtin.owners import (
     Choice,
     claimed,
@@ -29,6 +29,7 @@ from muster.controllers.builtin.pods import (
 )
 from muster.controllers.builtin.scaling_down import to_delete
 from muster.controllers.builtin.statuses import put_status
+from muster.controllers.events import Events
 from muster.controllers.loop import Turn
 from muster.controllers.view import Seen, View
 from muster.model.times import moment_text
@@ -104,6 +105,7 @@ class Replicas:
         self._resource = resource
         self._kind = kind
         self._selector = selector
+        self._events = Events(f"{self.name}-controller")
 
     def keys(self, seen: Seen, view: View) -> Iterator[Key]:
         if seen.key.resource == self._resource:
@@ -121,12 +123,13 @@ class Replicas:
         pods = await claimed(turn, owner, PODS, selector)
         steps = replica_steps(owner, pods, self._related(turn.view, owner, pods), turn.now_s)
         new = named_anew(steps.create, owner, pods, lambda name: _is_there(turn, name))
-        problem = await create_all(turn, PODS, new)
+        made, problem = await create_all(turn, PODS, new)
         if problem is None:
             problem = await _delete_all(turn, steps.delete)
         status = replica_status(owner, pods, turn.now_s)
         failure = None if isinstance(problem, AlreadyExists) else problem  # such a pod is only not seen yet
         status = with_failure(status, failure, is_creating=bool(steps.create), now_s=turn.now_s)
+        await tell_pods(turn, self._events, owner, Told(made, steps.delete if failure is None else (), failure))
         least_s = owner["spec"].get("minReadySeconds") or 0
         if (wait_s := soonest_s(filter(is_active, pods), least_s, turn.now_s)) is not None:
             turn.look_again(wait_s)
@@ -158,5 +161,11 @@ def _wanted(owner: Object) -> int:
     return 1 if wanted is None else int(wanted)
 
 
-REPLICA_SET = Replicas(REPLICA_SETS, "ReplicaSet", selector_of)
-REPLICATION_CONTROLLER = Replicas(REPLICATION_CONTROLLERS, "ReplicationController", plain_selector_of)
+def replica_sets() -> Replicas:
+    """The controller of replica sets."""
+    return Replicas(REPLICA_SETS, "ReplicaSet", selector_of)
+
+
+def replication_controllers() -> Replicas:
+    """The controller of replication controllers, which are replica sets by an older name."""
+    return Replicas(REPLICATION_CONTROLLERS, "ReplicationController", plain_selector_of)

@@ -21,6 +21,7 @@ from muster.controllers.builtin.statefulset_pods import (
 )
 from muster.controllers.builtin.statefulset_steps import Steps, Versions, stateful_steps
 from muster.controllers.builtin.statuses import put_status
+from muster.controllers.events import NORMAL, Events, Note
 from muster.controllers.loop import Turn
 from muster.controllers.view import Seen, View
 from muster.store.errors import AlreadyExists
@@ -38,6 +39,9 @@ class StatefulSets:
     """The controller of stateful sets."""
 
     name = "statefulset"
+
+    def __init__(self) -> None:
+        self._events = Events("statefulset-controller")
 
     def keys(self, seen: Seen, view: View) -> Iterator[Key]:
         if seen.key.resource == STATEFUL_SETS:
@@ -73,12 +77,20 @@ class StatefulSets:
         await asyncio.gather(*(self._mend(turn, owner, pod, leaving) for pod in pods if not is_deleting(pod)))
         for number, _ in steps.create:
             await _make_claims(turn, owner, number)
-        problem = await create_all(turn, PODS, [pod for _, pod in steps.create])
+        made, problem = await create_all(turn, PODS, [pod for _, pod in steps.create])
+        await self._tell(turn, owner, "create", made)
         if problem is not None:
             raise problem
         await asyncio.gather(
             *(turn.delete(key_of(PODS, pod), Deletion(uid=pod["metadata"]["uid"])) for pod in steps.delete)
         )
+        await self._tell(turn, owner, "delete", steps.delete)
+
+    async def _tell(self, turn: Turn, owner: Object, what: str, pods: list[Object]) -> None:
+        set_name = owner["metadata"]["name"]
+        for pod in pods:
+            message = f"{what} Pod {pod['metadata']['name']} in StatefulSet {set_name} successful"
+            await self._events.tell(turn, owner, Note(NORMAL, f"Successful{what.capitalize()}", message))
 
     async def _mend(self, turn: Turn, owner: Object, pod: Object, leaving: set[int]) -> None:
         """Give a pod back the labels and claims of its number, and its claims the owners that they should have."""

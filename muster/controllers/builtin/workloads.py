@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from muster.controllers.builtin.daemonset import DaemonSets
 from muster.controllers.builtin.deployment import Deployments
@@ -10,21 +10,21 @@ from muster.controllers.builtin.disruption import DisruptionBudgets
 from muster.controllers.builtin.endpoints import EndpointsOfServices
 from muster.controllers.builtin.endpointslices import EndpointSlices
 from muster.controllers.builtin.owners import ORPHANS, orphan_terms
-from muster.controllers.builtin.replicaset import REPLICA_SET, REPLICATION_CONTROLLER
+from muster.controllers.builtin.replicaset import replica_sets, replication_controllers
 from muster.controllers.builtin.service_ports import LABELS, label_terms
 from muster.controllers.builtin.statefulset import StatefulSets
 from muster.controllers.loop import Controller
 from muster.controllers.view import Terms
 
-WORKLOADS: tuple[Controller, ...] = (
-    REPLICA_SET,
-    REPLICATION_CONTROLLER,
-    Deployments(),
-    StatefulSets(),
-    DaemonSets(),
-    EndpointsOfServices(),
-    EndpointSlices(),
-    DisruptionBudgets(),
+WORKLOAD_CONTROLLERS: tuple[Callable[[], Controller], ...] = (
+    replica_sets,
+    replication_controllers,
+    Deployments,
+    StatefulSets,
+    DaemonSets,
+    EndpointsOfServices,
+    EndpointSlices,
+    DisruptionBudgets,
 )
 WORKLOAD_INDEXES: Mapping[tuple[str, str], Terms] = {
     ("pods", ORPHANS): orphan_terms,

@@ -21,7 +21,7 @@ from muster.controllers.builtin.deployment_sets import (
     sorted_out,
     with_new,
 )
-from tests.controllers.builtin.cluster import template, workload
+from tests.controllers.builtin.workload_cluster import template, workload
 from tests.support import assert_sound, proof_count
 
 

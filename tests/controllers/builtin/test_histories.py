@@ -19,7 +19,7 @@ from muster.store.kinds import Object
 from muster.store.objects import PLAINLY, Part
 from muster.store.records import Key
 from muster.store.rules import Deletion
-from tests.controllers.builtin.cluster import Cluster, template, workload
+from tests.controllers.builtin.workload_cluster import Cluster, template, workload
 from tests.support import assert_sound, proof_count
 
 DEPLOYMENTS, SETS, STATEFUL, DAEMON = "deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from muster.controllers.builtin.owners import claims, orphan_terms, plain_selector_of, reference_to, selector_of
-from tests.controllers.builtin.cluster import workload
+from tests.controllers.builtin.workload_cluster import workload
 
 OWNER = workload("ReplicaSet")
 OWNER["metadata"]["uid"] = "u"
