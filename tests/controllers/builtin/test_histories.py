@@ -14,7 +14,7 @@ import pytest
 
 from muster.controllers.builtin import CONTROLLERS
 from muster.store.client import Client
-from muster.store.errors import NotFound, Unavailable
+from muster.store.errors import Conflict, NotFound, Unavailable
 from muster.store.kinds import Object
 from muster.store.objects import PLAINLY, Part
 from muster.store.records import Key
@@ -103,7 +103,7 @@ class Story:
     async def _to_pod(self, write: Any) -> None:
         try:
             await write
-        except NotFound:
+        except (NotFound, Conflict):
             return
 
     async def end(self) -> list[Object]:

@@ -18,7 +18,7 @@ from muster.model.times import moment_text
 from muster.store.aio import AsyncStore
 from muster.store.client import Client, PlainClient
 from muster.store.clock import VirtualClock
-from muster.store.errors import NotFound
+from muster.store.errors import Conflict, NotFound
 from muster.store.identities import Identities
 from muster.store.kinds import KindRules, Object
 from muster.store.memory import MemoryStore
@@ -137,21 +137,23 @@ class Cluster:
         """Have pods that are not ready become so, and those that are deleted go; gives how many."""
         count = 0
         for pod in self.all("pods"):
-            name = pod["metadata"]["name"]
-            if count >= most:
-                break
-            if "deletionTimestamp" in pod["metadata"]:
-                try:
-                    await self.delete("pods", name)
-                except NotFound:
-                    continue
-                count += 1
-            elif not any(
-                one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", [])
-            ):
-                await self.run_pod(name)
-                count += 1
+            if count < most:
+                count += await self._moved_on(pod)
         return count
+
+    async def _moved_on(self, pod: Object) -> bool:
+        """Have a pod come further, unless it has been deleted or changed meanwhile; gives whether there was need."""
+        name, conditions = pod["metadata"]["name"], pod["status"].get("conditions", [])
+        try:
+            if "deletionTimestamp" in pod["metadata"]:
+                await self.delete("pods", name)
+            elif any(one["type"] == "Ready" and one["status"] == "True" for one in conditions):
+                return False
+            else:
+                await self.run_pod(name)
+        except (NotFound, Conflict):
+            return True
+        return True
 
     async def converge(self) -> None:
         """Let the kubelet and the controllers work until neither has anything to do."""
