@@ -214,6 +214,13 @@ def _plain(resource: str, one: Json) -> Any:
     return _timeless(kept)
 
 
+def _settled(condition: Json) -> Json:
+    """A condition; whether a rollout that began has already moved is a race between the real controllers."""
+    if condition.get("reason") in ("NewReplicaSetCreated", "ReplicaSetUpdated"):
+        return {**condition, "reason": "under way", "message": ""}
+    return condition
+
+
 def _timeless(given: Any) -> Any:
     if isinstance(given, dict):
         kept = {
@@ -222,7 +229,7 @@ def _timeless(given: Any) -> Any:
             if name not in _TIMES and name not in ("uid", "observedGeneration", "namespace", "apiVersion", "kind")
         }
         if "conditions" in kept and isinstance(kept["conditions"], list):
-            kept["conditions"] = sorted(kept["conditions"], key=lambda one: str(one["type"]))
+            kept["conditions"] = sorted(map(_settled, kept["conditions"]), key=lambda one: str(one["type"]))
         return {name: value for name, value in kept.items() if value not in (None, {}, [])}
     if isinstance(given, list):
         return [_timeless(one) for one in given]

@@ -40,6 +40,8 @@ def _with_fewer_old(deployment: Object, sets: Sets) -> Sets:
     room = sum(map(size, sets.all)) - least - new_missing
     if room <= 0 or not any(map(size, sets.old)):
         return sets
+    if any(counted(one, "availableReplicas") > size(one) for one in sets.all):
+        return sets  # one of them still shrinks: what it tells of is about to go
     for one in by_age(sets.old):  # pods that do not serve go first: nobody misses them
         broken = min(room, size(one) - counted(one, "availableReplicas"))
         if broken > 0:

@@ -70,6 +70,7 @@ def test_bounds(replicas, surge, unavailable, want):
         pytest.param(deployment(4, 0, 2), (4, 4), (0, 0), (2, 0), id="the old gives what may be missing"),
         pytest.param(deployment(4, 0, 2), (4, 2), (0, 0), (2, 0), id="the broken go first"),
         pytest.param(deployment(4, 2, 0), (4, 1), (2, 0), (4, 2), id="nothing goes while too few serve"),
+        pytest.param(deployment(7, 3, 2), (6, 8), (4, 0), (6, 4), id="nothing goes while a set still shrinks"),
         pytest.param(deployment(2), (0, 0), (5, 5), (0, 2), id="the new shrinks to the wanted"),
     ],
 )
