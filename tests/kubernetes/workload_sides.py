@@ -183,6 +183,8 @@ def _names(found: dict[str, list[Json]]) -> Iterator[tuple[str, str]]:
     for pod in found["pods"]:
         if "statefulset.kubernetes.io/pod-name" not in (pod["metadata"].get("labels") or {}):
             yield pod["metadata"]["name"], f"<pod of {_image({'template': pod})}>"
+            if text := (pod["metadata"].get("labels") or {}).get("controller-revision-hash"):
+                yield text, f"<{_image({'template': pod})}>"
     for one in found["endpointslices.discovery.k8s.io"]:
         yield one["metadata"]["name"], "<slice>"
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from muster.controllers.builtin.pods import pod_from
 from muster.controllers.builtin.revisions import REVISION_LABEL
+from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
 from muster.model.labels import (
     NO_EXECUTE,
@@ -41,7 +42,14 @@ class Suits:
 
 
 def suits(owner: Object, node: Object) -> Suits:
-    """Whether a daemon set's pod is to run on a node, or may stay there."""
+    """Whether a daemon set's pod is to run on a node, or may stay there; terms that cannot be read suit no node."""
+    try:
+        return _suits(owner, node)
+    except InvalidObject:
+        return Suits(False, False)
+
+
+def _suits(owner: Object, node: Object) -> Suits:
     spec = owner["spec"]["template"].get("spec") or {}
     fields = Fields.of({**spec, "tolerations": tolerations_of(spec)}, "spec.template.spec")
     metadata = node["metadata"]

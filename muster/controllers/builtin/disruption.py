@@ -11,6 +11,7 @@ from muster.controllers.builtin.owners import controller_of, matching_keys, sele
 from muster.controllers.builtin.pods import PODS, is_ready, moment_s
 from muster.controllers.builtin.portions import share
 from muster.controllers.builtin.replicaset import REPLICA_SETS, REPLICATION_CONTROLLERS
+from muster.controllers.builtin.service_ports import selected
 from muster.controllers.builtin.statefulset import STATEFUL_SETS
 from muster.controllers.builtin.statuses import put_status
 from muster.controllers.loop import Turn
@@ -131,11 +132,7 @@ class DisruptionBudgets:
         if budget is None:
             return
         selector = selector_of(budget)
-        pods = [
-            pod
-            for pod in turn.view.all(PODS, turn.key.namespace)
-            if selector is not None and selector.matches(pod["metadata"].get("labels") or {})
-        ]
+        pods = [] if selector is None else selected(turn.view, turn.key.namespace, selector)
         scale = _scale(turn.view, pods) if needs_scale(budget) else Scale()
         status, again_s = budget_status(budget, pods, scale, turn.now_s)
         if again_s is not None:

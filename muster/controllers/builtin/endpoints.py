@@ -127,7 +127,7 @@ class EndpointsOfServices:
             return
         if not service["spec"].get("selector"):
             return
-        wanted = endpoints_of(service, pods_behind(turn, service), before, turn.now_s)
+        wanted = endpoints_of(service, pods_behind(turn.view, service), before, turn.now_s)
         if wanted is not None and before is None:
             await turn.create(ENDPOINTS, wanted)
         elif wanted is not None:

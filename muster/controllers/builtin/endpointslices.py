@@ -96,7 +96,8 @@ def slice_steps(
         mine = [one for one in there if one["addressType"] == family]
         for text, endpoints in sorted(wanted.items()):
             same = [one for one in mine if _text(one) == msgspec.json.encode(all_ports[text], order="sorted")]
-            mine = [one for one in mine if one not in same]
+            taken = {one["metadata"]["name"] for one in same}
+            mine = [one for one in mine if one["metadata"]["name"] not in taken]
             _fit(steps, _Group(service, family, all_ports[text], now_s), endpoints, same)
         steps.delete += mine
     families = service["spec"].get("ipFamilies") or ["IPv4"]
@@ -126,8 +127,9 @@ def _fit(steps: Steps, group: _Group, endpoints: dict[str, Object], there: Seque
         kept.append((one, [left.pop(uid) for uid in uids if uid in left]))
     rest = list(left.values())
     for _, held in kept:
-        while rest and len(held) < _MOST:
-            held.append(rest.pop(0))
+        room = max(0, _MOST - len(held))
+        held += rest[:room]
+        rest = rest[room:]
     for number, (one, held) in enumerate(kept):
         if not held and (endpoints or number):
             steps.delete.append(one)
@@ -188,7 +190,7 @@ class EndpointSlices:
         service = turn.view.get(turn.key)
         if service is None or is_deleting(service) or not service["spec"].get("selector"):
             return
-        pods = pods_behind(turn, service)
+        pods = pods_behind(turn.view, service)
         there = [
             one
             for one in turn.view.owned(service["metadata"]["uid"], SLICES)

@@ -1,11 +1,13 @@
-"""What services lead to: the pods behind one, and the ports of each. Pure; used by `endpoints` and `endpointslices`."""
+"""What services lead to: the pods behind one, and the ports of each. Used by `endpoints` and `endpointslices`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from muster.controllers.builtin.owners import plain_selector_of
 from muster.controllers.builtin.pods import ENDED, PODS, phase_of
-from muster.controllers.loop import Turn
+from muster.controllers.view import View
+from muster.model.labels import Operator, Selector
 from muster.store.kinds import Object
 from muster.store.metadata import is_deleting
 
@@ -22,13 +24,19 @@ def label_terms(given: Object) -> Iterator[str]:
         yield f"{metadata['namespace']} {name}={value}"
 
 
-def pods_behind(turn: Turn, service: Object) -> list[Object]:
+def selected(view: View, namespace: str, selector: Selector) -> list[Object]:
+    """The pods of a namespace that a selector takes, found by one of its labels where it names any."""
+    exact = next((one for one in selector.requirements if one.operator is Operator.IN and len(one.values) == 1), None)
+    found: Iterable[Object] = view.all(PODS, namespace)
+    if exact is not None:
+        found = view.with_term(PODS, LABELS, f"{namespace} {exact.key}={next(iter(exact.values))}")
+    return [pod for pod in found if selector.matches(pod["metadata"].get("labels") or {})]
+
+
+def pods_behind(view: View, service: Object) -> list[Object]:
     """The pods that a service selects."""
-    wanted = service["spec"]["selector"]
-    namespace = service["metadata"]["namespace"]
-    name, value = min(wanted.items())
-    found = turn.view.with_term(PODS, LABELS, f"{namespace} {name}={value}")
-    return [pod for pod in found if wanted.items() <= (pod["metadata"].get("labels") or {}).items()]
+    selector = plain_selector_of(service)
+    return [] if selector is None else selected(view, service["metadata"]["namespace"], selector)
 
 
 def is_headless(service: Object) -> bool:

@@ -117,6 +117,22 @@ def node(name: str, *, taints: Any = (), **labels: str) -> Any:
     [
         pytest.param({}, node("n"), (True, True), id="any"),
         pytest.param({"nodeSelector": {"d": "s"}}, node("n"), (False, False), id="another label"),
+        pytest.param(
+            {
+                "affinity": {
+                    "nodeAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": {
+                            "nodeSelectorTerms": [
+                                {"matchExpressions": [{"key": "d", "operator": "Gt", "values": ["x"]}]}
+                            ]
+                        }
+                    }
+                }
+            },
+            node("n", d="1"),
+            (False, False),
+            id="terms that cannot be read",
+        ),
         pytest.param({"nodeName": "m"}, node("n"), (False, False), id="another name"),
         pytest.param({}, node("n", taints=[{"key": "k", "effect": "NoSchedule"}]), (False, True), id="kept away"),
         pytest.param({}, node("n", taints=[{"key": "k", "effect": "NoExecute"}]), (False, False), id="driven out"),
