@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator
 
 from muster.controllers.builtin.daemonset_nodes import pod_for, suits
 from muster.controllers.builtin.daemonset_steps import Look, Steps, daemon_status, daemon_steps
+from muster.controllers.builtin.gathering import all_done
 from muster.controllers.builtin.making import MOST_AT_ONCE, Told, create_all, tell_pods
 from muster.controllers.builtin.names import free_name
 from muster.controllers.builtin.owners import claimed, is_controlled_by, key_of, owner_keys, selector_of
@@ -72,7 +72,7 @@ class DaemonSets:
     async def _carry_out(self, turn: Turn, look: Look, steps: Steps, revision: str) -> None:
         owner = look.owner
         doomed = [*steps.delete, *(pod for node, pod in steps.ended if self._may_go(turn, owner, node))]
-        await asyncio.gather(*(turn.delete(key_of(PODS, pod), Deletion(uid=pod["metadata"]["uid"])) for pod in doomed))
+        await all_done(turn.delete(key_of(PODS, pod), Deletion(uid=pod["metadata"]["uid"])) for pod in doomed)
         new = [self._new_pod(turn, look, node, revision) for node in steps.create[:MOST_AT_ONCE]]
         made, problem = await create_all(turn, PODS, new)
         is_known = problem is None or isinstance(problem, AlreadyExists)  # such a pod is only not seen yet

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +19,7 @@ from muster.controllers.builtin.deployment_sets import (
     sorted_out,
     with_new,
 )
+from muster.controllers.builtin.gathering import all_done
 from muster.controllers.builtin.owners import claimed, controller_of, is_controlled_by, key_of, owner_keys, selector_of
 from muster.controllers.builtin.pods import ENDED, PODS, phase_of
 from muster.controllers.builtin.replicaset import REPLICA_SETS
@@ -162,9 +162,9 @@ class Deployments:
         steps = deployment_steps(deployment, sets, has_old_pods=has_old_pods, now_s=turn.now_s)
         if steps.create is not None:
             await self._create(turn, deployment, steps)
-        await asyncio.gather(*(turn.update(key_of(REPLICA_SETS, one), one) for one in steps.update))
-        await asyncio.gather(
-            *(turn.delete(key_of(REPLICA_SETS, one), Deletion(uid=one["metadata"]["uid"])) for one in steps.delete)
+        await all_done(turn.update(key_of(REPLICA_SETS, one), one) for one in steps.update)
+        await all_done(
+            turn.delete(key_of(REPLICA_SETS, one), Deletion(uid=one["metadata"]["uid"])) for one in steps.delete
         )
         for note in scalings(sets, steps):
             await self._events.tell(turn, deployment, note)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from muster.controllers.builtin.endpoints import service_keys
+from muster.controllers.builtin.gathering import all_done
 from muster.controllers.builtin.names import free_name
 from muster.controllers.builtin.owners import controller_of, is_controlled_by, key_of, reference_to
 from muster.controllers.builtin.pods import is_ready
@@ -201,13 +201,9 @@ class EndpointSlices:
         if len(zones) < len(nodes):
             turn.look_again(_NODE_S)
         steps = slice_steps(service, pods, there, zones, turn.now_s)
-        await asyncio.gather(
-            *(turn.create(SLICES, one) for one in steps.create),
-            *(turn.update(key_of(SLICES, one), one) for one in steps.update),
-        )
-        await asyncio.gather(
-            *(turn.delete(key_of(SLICES, one), Deletion(uid=one["metadata"]["uid"])) for one in steps.delete)
-        )
+        creations = [turn.create(SLICES, one) for one in steps.create]
+        await all_done([*creations, *(turn.update(key_of(SLICES, one), one) for one in steps.update)])
+        await all_done(turn.delete(key_of(SLICES, one), Deletion(uid=one["metadata"]["uid"])) for one in steps.delete)
 
 
 def _zone(view: View, node: str) -> str | None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from muster.controllers.builtin.gathering import all_done
 from muster.controllers.events import NORMAL, WARNING, Events, Note
 from muster.controllers.loop import Turn
 from muster.model.errors import InvalidObject
@@ -51,4 +52,4 @@ async def tell_pods(turn: Turn, events: Events, owner: Object, told: Told) -> No
     notes += [Note(NORMAL, "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}") for pod in told.deleted]
     if told.problem is not None:
         notes.append(Note(WARNING, "FailedCreate", f"Error creating: {told.problem}"))
-    await asyncio.gather(*(events.tell(turn, owner, note) for note in notes))
+    await all_done(events.tell(turn, owner, note) for note in notes)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+from muster.controllers.builtin.gathering import all_done
 from muster.controllers.builtin.names import revision_name, template_hash
 from muster.controllers.builtin.owners import key_of, reference_to
 from muster.controllers.loop import Turn
@@ -99,7 +99,7 @@ async def truncate(turn: Turn, owner: Object, past: History, live: Collection[st
     limit = owner["spec"].get("revisionHistoryLimit")
     unused = [one for one in past.known if one["metadata"]["name"] not in live]
     spare = unused[: max(0, len(unused) - (10 if limit is None else int(limit)))]
-    await asyncio.gather(*(turn.delete(key_of(REVISIONS, one), Deletion(uid=one["metadata"]["uid"])) for one in spare))
+    await all_done(turn.delete(key_of(REVISIONS, one), Deletion(uid=one["metadata"]["uid"])) for one in spare)
 
 
 def revision_label(pod: Object) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 
+from muster.controllers.builtin.gathering import all_done
 from muster.controllers.builtin.making import create_all
 from muster.controllers.builtin.owners import claimed, is_controlled_by, key_of, owner_keys, selector_of
 from muster.controllers.builtin.pods import PODS, is_active, soonest_s
@@ -74,16 +74,14 @@ class StatefulSets:
 
     async def _carry_out(self, turn: Turn, owner: Object, pods: list[Object], steps: Steps) -> None:
         leaving = {number for number, _ in steps.leaving}
-        await asyncio.gather(*(self._mend(turn, owner, pod, leaving) for pod in pods if not is_deleting(pod)))
+        await all_done(self._mend(turn, owner, pod, leaving) for pod in pods if not is_deleting(pod))
         for number, _ in steps.create:
             await _make_claims(turn, owner, number)
         made, problem = await create_all(turn, PODS, [pod for _, pod in steps.create])
         await self._tell(turn, owner, "create", made)
         if problem is not None:
             raise problem
-        await asyncio.gather(
-            *(turn.delete(key_of(PODS, pod), Deletion(uid=pod["metadata"]["uid"])) for pod in steps.delete)
-        )
+        await all_done(turn.delete(key_of(PODS, pod), Deletion(uid=pod["metadata"]["uid"])) for pod in steps.delete)
         await self._tell(turn, owner, "delete", steps.delete)
 
     async def _tell(self, turn: Turn, owner: Object, what: str, pods: list[Object]) -> None:

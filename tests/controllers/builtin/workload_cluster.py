@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from muster.app.kinds import catalog
-from muster.controllers.builtin import INDEXES, RESOURCES
+from muster.controllers.builtin import FOLLOWED, INDEXES
 from muster.controllers.feed import Feed
 from muster.controllers.loop import Controller, Loop
 from muster.controllers.tidying import Tidying
@@ -41,7 +41,11 @@ class Cluster:
     """A store, some controllers, and time that passes when nobody has anything to do."""
 
     def __init__(
-        self, controllers: Iterable[Controller], seed: int = 0, *, wrap: Callable[[Client], Client] | None = None
+        self,
+        controllers: Iterable[Callable[[], Controller]],
+        seed: int = 0,
+        *,
+        wrap: Callable[[Client], Client] | None = None,
     ) -> None:
         self.clock = VirtualClock(START_S)
         self.store = MemoryStore(self.clock)
@@ -55,9 +59,9 @@ class Cluster:
 
     def start(self) -> None:
         """Start the controllers, with nothing in their heads."""
-        feed = Feed(self.front, View(INDEXES), self.clock, resources=RESOURCES)
+        feed = Feed(self.front, View(INDEXES), self.clock, resources=FOLLOWED)
         client = self._wrap(self.client)
-        self.loops = [Loop(one, feed, client, self.clock) for one in self._controllers]
+        self.loops = [Loop(make(), feed, client, self.clock) for make in self._controllers]
         tidying = Tidying(self.front, self.objects, self.clock)
         self._tasks = [asyncio.create_task(one.run()) for one in (feed, tidying, *self.loops)]
 
