@@ -73,8 +73,8 @@ def daemon_steps(look: Look, revision: str) -> Steps:
     steps = Steps()
     if is_deleting(look.owner):
         return steps
-    for node, one in sorted(look.suits.items()):
-        _tend(look, steps, node, one)
+    for node in sorted(look.suits):
+        _tend(look, steps, node, revision)
     for node, pods in sorted(look.pods.items()):
         if node not in look.suits:  # the node is gone; what never ran there never will
             steps.delete += [pod for pod in pods if not pod["spec"].get("nodeName") and not is_deleting(pod)]
@@ -83,7 +83,8 @@ def daemon_steps(look: Look, revision: str) -> Steps:
     return _surged(look, revision) if look.surge else _rolled(look, revision)
 
 
-def _tend(look: Look, steps: Steps, node: str, one: Suits) -> None:
+def _tend(look: Look, steps: Steps, node: str, revision: str) -> None:
+    one = look.suits[node]
     pods = look.pods.get(node, [])
     if one.should_run and not pods:
         steps.create.append(node)
@@ -95,12 +96,9 @@ def _tend(look: Look, steps: Steps, node: str, one: Suits) -> None:
         running = [pod for pod in staying if phase_of(pod) not in ENDED]
         if not look.surge:
             steps.delete += running[1:]
-        else:  # one of each template may be there
-            revisions: set[str] = set()
-            for pod in running:
-                if revision_label(pod) in revisions:
-                    steps.delete.append(pod)
-                revisions.add(revision_label(pod))
+        else:  # one of the newest template may be there, and one that it is to take the place of
+            new, old = _by_template(running, revision)
+            steps.delete += [*new[1:], *old[1:]]
 
 
 def _by_template(pods: Sequence[Object], revision: str) -> tuple[list[Object], list[Object]]:

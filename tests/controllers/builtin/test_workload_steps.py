@@ -195,6 +195,13 @@ def bounds(**given: Any) -> Any:
         ),
         pytest.param(
             bounds(maxSurge=1),
+            [daemon("a", "old"), daemon("z", "older", on="a"), *map(daemon, "bc")],
+            [],
+            ["z"],
+            id="only one of the old ones stays",
+        ),
+        pytest.param(
+            bounds(maxSurge=1),
             [daemon("a", "old"), daemon("z", on="a", conditions=BROKEN), daemon("b", "old"), daemon("c")],
             [],
             [],
