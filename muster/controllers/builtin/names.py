@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
+
+from muster.store.metadata import GENERATED_MOST
 
 # Without vowels and look-alikes, as Kubernetes has it: no words come out by chance.
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -23,6 +26,19 @@ def digest(given: Any, length: int = DIGEST_LENGTH) -> str:
         number, rest = divmod(number, len(_LETTERS))
         letters.append(_LETTERS[rest])
     return "".join(letters)
+
+
+def free_name(prefix: str, given: Any, is_taken: Callable[[str], bool]) -> str:
+    """The first name after a prefix that follows from a JSON value and that nobody is known to have.
+
+    Whoever has made an object and lost the answer comes to the same name again, and is told that it exists.
+    """
+    number = 0
+    while True:
+        name = prefix[:GENERATED_MOST] + digest([given, number])
+        if not is_taken(name):
+            return name
+        number += 1
 
 
 def template_hash(template: Any, collisions: int) -> str:

@@ -6,10 +6,10 @@ is taken, what is owned and matches no longer is let go.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from muster.controllers.builtin.gathering import all_done
 from muster.controllers.loop import Turn
 from muster.controllers.view import Seen, View
 from muster.model.fields import Fields
@@ -102,7 +102,7 @@ async def claimed(turn: Turn, owner: Object, resource: str, selector: Selector) 
     }
     found = claims(owner, selector, candidates.values())
     writes = [turn.update(key_of(resource, one), one) for one in (*found.taken, *found.released)]
-    written = await asyncio.gather(*writes)
+    written = await all_done(writes)
     kept = [*found.kept, *written[: len(found.taken)]]
     return sorted(kept, key=lambda one: str(one["metadata"]["name"]))
 

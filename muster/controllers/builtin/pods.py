@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from muster.controllers.builtin.names import digest
+from muster.controllers.builtin.names import free_name
 from muster.controllers.builtin.owners import reference_to
 from muster.model.times import parse_moment
 from muster.store.kinds import Object
-from muster.store.metadata import GENERATED_MOST, is_deleting
+from muster.store.metadata import is_deleting
 
 PODS = "pods"
 ENDED = ("Succeeded", "Failed")
 _GRACE = 1e-6  # seconds that a sum of floats may be off
+
+
+def _never(_name: str) -> bool:
+    return False
 
 
 def phase_of(pod: Object) -> str:
@@ -90,16 +94,16 @@ def pod_from(template: Object, owner: Object, *, name: str = "", labels: Mapping
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": deepcopy(template.get("spec") or {})}
 
 
-def named_anew(pods: Iterable[Object], owner: Object, known: Iterable[Object]) -> list[Object]:
+def named_anew(
+    pods: Iterable[Object], owner: Object, known: Iterable[Object], is_taken: Callable[[str], bool] = _never
+) -> list[Object]:
     """New pods with names that follow from their owner and its pods so far.
 
-    Whoever has written one and lost the answer meets the same name again. When the pods have changed the names have
-    too, so that a pod that takes another's place is not taken for it.
+    When the pods have changed the names have too, so that a pod that takes another's place is not taken for it.
     """
     uids = sorted(one["metadata"]["uid"] for one in known)
     named = []
     for number, pod in enumerate(pods):
-        suffix = digest([owner["metadata"]["uid"], uids, number])
-        name = pod["metadata"]["generateName"][:GENERATED_MOST] + suffix
+        name = free_name(pod["metadata"]["generateName"], [owner["metadata"]["uid"], uids, number], is_taken)
         named.append({**pod, "metadata": {**pod["metadata"], "name": name}})
     return named
