@@ -8,6 +8,8 @@ The keeper is who all processes of its container belong to, whatever they do to 
 it has left behind is ended too.
 """
 
+from __future__ import annotations
+
 import ctypes
 import json
 import os
@@ -15,6 +17,10 @@ import selectors
 import signal
 import sys
 import time
+
+TYPE_CHECKING = False  # as in `typing`, which takes long to load
+if TYPE_CHECKING:
+    from typing import Any
 
 LOG_BYTES = 10 * 1024 * 1024  # of a log; then it becomes `log.1` and a new one is begun
 LINE_BYTES = 16 * 1024  # longer ones are written in parts
@@ -25,8 +31,8 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 CANNOT_START, KILLED, SIGNALLED = 128, 137, 128
 
 
-def start_time(pid):
-    """When a process was started, in the machine's own count; empty when it is gone. With the pid it names it for good."""
+def start_time(pid: int) -> str:
+    """When a process was started, in the machine's own count; empty when it is gone. With the pid it is a name."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[19].decode()
@@ -34,14 +40,14 @@ def start_time(pid):
         return ""
 
 
-def write_whole(path, text):
+def write_whole(path: str, text: str) -> None:
     """Write a file so that nobody ever sees half of it."""
     with open(path + ".new", "w", encoding="utf-8") as file:
         file.write(text)
     os.replace(path + ".new", path)
 
 
-def claim(folder, pid):
+def claim(folder: str, pid: int) -> bool:
     """Whether a process is the one that keeps a run: only the first that says so ever is."""
     place, text = os.path.join(folder, "keeper"), f"{pid} {start_time(pid)}"
     mine = f"{place}.{os.getpid()}"
@@ -60,13 +66,13 @@ def claim(folder, pid):
 class Log:
     """The log of a container: each line with its time and where it came from."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, "log")
-        self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115: it stays open as long as the keeper lives
+        self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115
         self._bytes = self._file.tell()
         self._rest = {b"stdout": b"", b"stderr": b""}
 
-    def add(self, stream, data):
+    def add(self, stream: bytes, data: bytes) -> None:
         """Take in what was written, line by line."""
         *lines, rest = (self._rest[stream] + data).split(b"\n")
         entries = [self._entry(stream, line, b"F") for line in lines]
@@ -76,18 +82,18 @@ class Log:
         self._rest[stream] = rest
         self._write(b"".join(entries))
 
-    def end(self):
+    def end(self) -> None:
         """Write what has no end of line."""
         for stream, rest in self._rest.items():
             if rest:
                 self._write(self._entry(stream, rest, b"P"))
 
-    def _entry(self, stream, line, mark):
+    def _entry(self, stream: bytes, line: bytes, mark: bytes) -> bytes:
         now_ns = time.time_ns()
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now_ns // 1_000_000_000))
         return b"%s.%09dZ %s %s %s\n" % (moment.encode(), now_ns % 1_000_000_000, stream, mark, line)
 
-    def _write(self, data):
+    def _write(self, data: bytes) -> None:
         if self._bytes > LOG_BYTES:
             os.replace(self._path, self._path + ".1")
             self._file.close()
@@ -100,10 +106,10 @@ class Log:
         self._bytes += len(data)
 
 
-def descendants(pid):
+def descendants(pid: int) -> list[int]:
     """All processes below one, the nearest first."""
-    found, at = [], 0
-    below = [pid]
+    found: list[int] = []
+    at, below = 0, [pid]
     while at < len(below):
         try:
             with open(f"/proc/{below[at]}/task/{below[at]}/children", "rb") as file:
@@ -116,7 +122,7 @@ def descendants(pid):
     return found
 
 
-def resident_bytes(pids):
+def resident_bytes(pids: list[int]) -> int:
     """The memory that processes hold, what they share counted once for each."""
     page = os.sysconf("SC_PAGE_SIZE")
     total = 0
@@ -129,7 +135,7 @@ def resident_bytes(pids):
     return total
 
 
-def end_all(me):
+def end_all(me: int) -> None:
     """End every process that is left below the keeper."""
     while left := descendants(me):
         for pid in left:
@@ -145,7 +151,7 @@ def end_all(me):
         time.sleep(0.005)
 
 
-def begun(start, pipes):
+def begun(start: dict[str, Any], pipes: tuple[int, int]) -> tuple[int, str]:
     """The command as a process: its pid, and what went wrong when it could not be started."""
     told, tell = os.pipe()
     pid = os.fork()
@@ -173,7 +179,7 @@ def begun(start, pipes):
     return pid, said.decode()
 
 
-def end_of(status):
+def end_of(status: int) -> dict[str, Any]:
     """How a process ended, as containers say it."""
     code = os.waitstatus_to_exitcode(status)
     return {"exit_code": SIGNALLED - code, "signal": -code} if code < 0 else {"exit_code": code, "signal": 0}
@@ -182,7 +188,7 @@ def end_of(status):
 class Keeper:
     """The life of one container."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: str) -> None:
         self._folder = folder
         with open(os.path.join(folder, "start.json"), encoding="utf-8") as file:
             self._start = json.load(file)
@@ -190,7 +196,7 @@ class Keeper:
         self._selector = selectors.DefaultSelector()
         self._is_out_of_memory = False
 
-    def run(self):
+    def run(self) -> None:
         """Run the command to its end."""
         pipes = [os.pipe(), os.pipe()]
         pid, problem = begun(self._start, (pipes[0][1], pipes[1][1]))
@@ -213,14 +219,14 @@ class Keeper:
             end = {"exit_code": KILLED, "signal": signal.SIGKILL, "reason": "OOMKilled"}
         self._finish(end)
 
-    def _why(self, problem):
+    def _why(self, problem: str) -> str:
         number, _, text = problem.partition(" ")
         name = self._start["command"][0]
         if number == "2" and "/" not in name:
             return f'exec: "{name}": executable file not found in $PATH'
         return f'exec: "{name}": {text[:1].lower()}{text[1:]}'
 
-    def _wait(self, pid):
+    def _wait(self, pid: int) -> int:
         """Copy the log until the command has ended; gives its wait status."""
         most_bytes = self._start.get("memory_bytes") or 0
         child = os.pidfd_open(pid)
@@ -239,7 +245,7 @@ class Keeper:
                     self._is_out_of_memory = True
                     os.kill(pid, signal.SIGKILL)
 
-    def _copy(self, key):
+    def _copy(self, key: selectors.SelectorKey) -> None:
         try:
             data = os.read(key.fd, READ_BYTES)
         except BlockingIOError:
@@ -249,21 +255,21 @@ class Keeper:
         else:
             self._selector.unregister(key.fd)
 
-    def _drain(self):
+    def _drain(self) -> None:
         until_s = time.monotonic() + DRAIN_S
         while self._selector.get_map() and time.monotonic() < until_s:
             for key, _ in self._selector.select(0.1):
                 self._copy(key)
 
-    def _write_down(self, name, pid):
+    def _write_down(self, name: str, pid: int) -> None:
         write_whole(os.path.join(self._folder, name), f"{pid} {start_time(pid)}")
 
-    def _finish(self, end):
+    def _finish(self, end: dict[str, Any]) -> None:
         self._log.end()
         write_whole(os.path.join(self._folder, "end.json"), json.dumps({**end, "ended_s": time.time()}))
 
 
-def main():
+def main() -> None:
     """Keep the container of the folder that is named."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # it ends with its container, and only then

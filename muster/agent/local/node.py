@@ -82,6 +82,9 @@ class LocalNode:
         if status.get("phase") in ENDED and not is_deleting:
             return
         after = self._pod(turn.key, uid).step(pod, _finder(turn), turn.now_s)
+        if not after.is_settled:
+            turn.look_again(_STEP_S)
+            return
         if after.status != status:
             await turn.update_status(turn.key, {**pod, "status": after.status})
         if is_deleting and after.is_over:
@@ -103,7 +106,7 @@ class LocalNode:
             if folder.name not in uids:
                 left = PodFolder(folder)
                 for run in left.living():
-                    run.signal(signal.SIGKILL)
+                    run.end_at_once()
                 left.remove()
 
     async def close(self) -> None:
@@ -111,18 +114,17 @@ class LocalNode:
         living = [run for _, pod in self._pods.values() for run in pod.folder.living()]
         for _, pod in self._pods.values():
             pod.forget()
-        for run in living:
-            run.signal(signal.SIGTERM)
-        living = await self._left(living, _LAST_S)
-        for run in living:
-            run.signal(signal.SIGKILL)
-        await self._left(living, _LAST_S)
+        living = await self._ended(living, signal.SIGTERM)
+        await self._ended(living, signal.SIGKILL)
         self._watch.close()
 
-    async def _left(self, living: list[RunFolder], seconds: float) -> list[RunFolder]:
-        """Those of some runs that still go on after a time."""
-        until_s = self._host.clock.monotonic_s() + seconds
+    async def _ended(self, living: list[RunFolder], number: int) -> list[RunFolder]:
+        """Send a signal and wait for the ends; gives those that still go on after a time."""
+        until_s = self._host.clock.monotonic_s() + _LAST_S
+        asked: set[RunFolder] = set()
         while living and self._host.clock.monotonic_s() < until_s:
+            # One that is just being started gets the signal as soon as it is there.
+            asked.update([run for run in living if run not in asked and run.signal(number)])
             await asyncio.sleep(_STEP_S)
             living = [run for run in living if (state := run.state()) is not None and not state.is_over]
         return living

@@ -78,6 +78,7 @@ class Next(NamedTuple):
     status: Object
     due_s: float | None
     is_over: bool
+    is_settled: bool = True  # no command is just being started: what becomes of it is worth waiting for
 
 
 class LocalPod:
@@ -127,13 +128,15 @@ class LocalPod:
         self._dues.extend(steps.pauses.values())
         if halt is None and (due_s := deadline_s({**pod, "status": status})) is not None:
             self._dues.append(due_s)
-        return Next(status, min(self._dues, default=None), steps.is_over)
+        runs = (self.folder.runs(name) for name, state in known.items() if state.is_running)
+        is_settled = not any(each[-1].is_coming_up for each in runs)
+        return Next(status, min(self._dues, default=None), steps.is_over, is_settled)
 
     def end_at_once(self) -> bool:
         """Kill all that runs; gives whether nothing does any more."""
         living = list(self.folder.living())
         for run in living:
-            run.signal(signal.SIGKILL)
+            run.end_at_once()
             self._watched(run)
         return not living
 

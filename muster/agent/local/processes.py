@@ -81,6 +81,12 @@ class RunFolder:
         """What was to be started."""
         return _read(self.folder / "start.json")
 
+    @property
+    def is_coming_up(self) -> bool:
+        """Whether its keeper is there and has not started the command yet."""
+        is_known = (self.folder / "process").exists() or (self.folder / "end.json").exists()
+        return not is_known and self.keeper_pid() is not None
+
     def keeper_pid(self) -> int | None:
         """The process that keeps it, if that is still there."""
         return _living(self.folder / "keeper")
@@ -96,6 +102,13 @@ class RunFolder:
             else:
                 os.kill(pid, number)
         return True
+
+    def end_at_once(self) -> None:
+        """Kill it, whatever it has come to."""
+        pid = self.keeper_pid()
+        if not self.signal(signal.SIGKILL) and pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def state(self) -> Run | None:
         """How it stands with it; `None` when it was never begun."""

@@ -138,7 +138,7 @@ def _fields(source: Object, mode: int, around: Surroundings) -> Iterator[File]:
             text = field_of(field.get("fieldPath") or "", around)
         else:
             amount = item.get("resourceFieldRef") or {}
-            container = next((one for one in containers if one["name"] == amount.get("containerName")), {})
+            container: Object = next((one for one in containers if one["name"] == amount.get("containerName")), {})
             text = amount_of(amount, container, around)
         yield File(_inside(item.get("path") or ""), text.encode(), int(item.get("mode") or mode))
 
