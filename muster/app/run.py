@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from muster.apiserver.admission import Admission, Checks
 from muster.apiserver.api import Api
@@ -42,6 +43,9 @@ from muster.store.identities import Identities
 from muster.store.objects import Notes, Objects
 from muster.store.sqlite import SqliteStore
 
+if TYPE_CHECKING:
+    from muster.app.nodes import NodeOptions, Nodes
+
 _PACE_S = 0.03  # how often watches are woken under load; the first event after a pause is not delayed
 
 
@@ -55,6 +59,7 @@ class UpOptions:
     is_fresh: bool = False
     has_audit: bool = True  # whether each request is written down
     has_accounts: bool = True  # whether each namespace gets its service account and the authority's certificate
+    nodes: NodeOptions | None = None  # None: pods are on paper only
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,9 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
         )
         audit = AuditLog(folder) if options.has_audit else None
         app = App(api, Tokens(token, api.accounts), partial(backup, store), audit=audit)
-        loops = [asyncio.create_task(loop.run()) for loop in (definitions, *_loops(api, files, options))]
+        work = [definitions.run(), *(loop.run() for loop in _loops(api, files, options))]
+        work += [nodes.run() for nodes in _nodes(api, url, options)]
+        loops = [asyncio.create_task(one) for one in work]
         try:
             gc.freeze()  # what is there now stays; there is no use in looking at it again and again
             await serve(app, listening, tls_of(files), lambda: on_ready(Ready(url, kubeconfig_in(folder))))
@@ -132,3 +139,14 @@ def _loops(api: Api, files: TlsFiles, options: UpOptions) -> tuple[Tidying, Foll
         authority = files.authority.read_text()
         parts.append(Accounts(api.objects, authority=authority, token_for=api.accounts.lasting_token))
     return Tidying(api.store, api.objects, api.clock), Following(api.store, api.clock, parts)
+
+
+def _nodes(api: Api, url: str, options: UpOptions) -> tuple[Nodes, ...]:
+    """The nodes, if there are any."""
+    if options.nodes is None:
+        return ()
+    from muster.app.nodes import Nodes, PodTokens
+
+    nodes = Nodes(options.nodes, api.store, api.objects, api.clock)
+    nodes.prepare(options.folder, url, PodTokens(api.store, api.accounts, api.clock).of)
+    return (nodes,)

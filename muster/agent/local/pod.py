@@ -34,6 +34,7 @@ from muster.store.kinds import Object
 ADDRESS = "127.0.0.1"
 _RETRY_S = 5.0  # after a container could not be begun
 _SOON_S = 0.05
+_RENEW_S = 300.0  # tokens get old without anything happening
 _GRACE_S = 30
 _MOST = 2**63 - 1
 
@@ -105,7 +106,7 @@ class LocalPod:
         if steps.start:
             self._begin_all(steps.start, plan, known, around=around, now_s=now_s)
         elif halt is None:
-            self._renew_volumes(pod, around)
+            self._renew_volumes(pod, around, now_s)
         self._stop_all(steps, plan, pod, now_s)
         known = self._known(plan)
         steps = next_steps(plan, known, now_s, is_halted=halt is not None)
@@ -253,11 +254,12 @@ class LocalPod:
         )
         run.begin(start, now_s=now_s, ends=known.ends)
 
-    def _renew_volumes(self, pod: Object, around: Surroundings) -> None:
+    def _renew_volumes(self, pod: Object, around: Surroundings, now_s: float) -> None:
         """Files follow what they come from while the pod runs; what is missing then leaves the old ones."""
         if pod["spec"].get("volumes") and self.folder.volumes.exists():
             with contextlib.suppress(CannotStart, OSError):
                 place_volumes(pod, self.folder.volumes, around, self._host.token_for)
+            self._dues.append(now_s + _RENEW_S)
 
     # Ending ----------------------------------------------------------------------------------------------------------
 

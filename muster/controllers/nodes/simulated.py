@@ -131,7 +131,7 @@ class _Look:
         return Next(status, None, steps.is_over)
 
     def _situation(self) -> Situation:
-        return Situation(now_s=self._now_s, host_ip=_address(self._pod["spec"]["nodeName"]), halt=self._halt)
+        return Situation(now_s=self._now_s, host_ip=address_of(self._pod["spec"]["nodeName"]), halt=self._halt)
 
     def _go_on(self, behaviour: Behaviour) -> Steps:
         """Let happen all that is due, one thing after the other."""
@@ -216,7 +216,7 @@ class _Look:
         self._known[name] = known.ended(run, self._plan.back_off)
 
 
-def _address(node: str) -> str:
+def address_of(node: str) -> str:
     """An address for a node that has none: the same each time, and of no real network."""
     number = sum(ord(letter) * (index + 1) for index, letter in enumerate(node)) % 65_534 + 1
     return f"198.18.{number >> 8}.{number & 255}"

@@ -147,5 +147,3 @@ def test_the_server_ends_what_it_runs(tmp_path):
         assert not is_alive(pids[0])
 
     asyncio.run(story())
-
-

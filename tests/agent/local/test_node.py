@@ -171,7 +171,9 @@ def test_a_container_above_its_memory_is_killed(tmp_path):
     async def story(machine: Machine) -> None:
         script = "import time; held = bytearray(200 * 2**20); time.sleep(1000)"
         limits = {"limits": {"memory": "100Mi"}}
-        key = await machine.create("p", container(sys.executable, "-c", script, resources=limits), restartPolicy="Never")
+        key = await machine.create(
+            "p", container(sys.executable, "-c", script, resources=limits), restartPolicy="Never"
+        )
         found = ended(await machine.phase(key, "Failed"))
         assert (found["exitCode"], found["reason"]) == (137, "OOMKilled")
 
@@ -193,8 +195,9 @@ def test_variables_come_from_everywhere(tmp_path):
             {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}},
         ]
         script = 'echo "$BUILT|$SECRET|${MAYBE-unset}|$NAME|$LABEL|$CPU|$C_b|$0"'
-        main = container("sh", "-c", script, "$(NAME)!", env=env, envFrom=[{"prefix": "C_", "configMapRef": {"name": "conf"}}],
-                         resources={"limits": {"cpu": "1500m"}})  # fmt: skip
+        whole = [{"prefix": "C_", "configMapRef": {"name": "conf"}}]
+        limits = {"limits": {"cpu": "1500m"}}
+        main = container("sh", "-c", script, "$(NAME)!", env=env, envFrom=whole, resources=limits)
         key = await machine.create("p", main, restartPolicy="Never", metadata={"labels": {"app": "web"}})
         await machine.phase(key, "Succeeded")
         assert await machine.log(key) == "x-1-$(PLAIN)-$(UNKNOWN)|hidden|unset|p|web|1500|2|p!\n"
@@ -208,7 +211,9 @@ def named(kind: str, name: str, **more: object) -> dict:
 
 def test_a_missing_config_map_is_waited_for(tmp_path):
     async def story(machine: Machine) -> None:
-        key = await machine.create("p", shell("echo $a", envFrom=[{"configMapRef": {"name": "late"}}]), restartPolicy="Never")
+        key = await machine.create(
+            "p", shell("echo $a", envFrom=[{"configMapRef": {"name": "late"}}]), restartPolicy="Never"
+        )
         pod = await machine.until(key, lambda pod: state(pod)["state"].get("waiting", {}).get("message"))
         want = {"reason": "CreateContainerConfigError", "message": 'configmap "late" not found'}
         assert state(pod)["state"]["waiting"] == want
@@ -230,7 +235,10 @@ def test_volumes_are_where_the_command_looks_for_them(tmp_path):
             {"name": "conf", "configMap": {"name": "conf", "items": [{"key": "b", "path": "deep/er"}]}},
             {"name": "sec", "secret": {"secretName": "sec"}},
             {"name": "down", "downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}},
-            {"name": "all", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}, {"configMap": {"name": "conf"}}]}},
+            {
+                "name": "all",
+                "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}, {"configMap": {"name": "conf"}}]},
+            },
             {"name": "host", "hostPath": {"path": str(tmp_path / "host")}},
             {"name": "shared", "emptyDir": {}},
         ]
@@ -253,7 +261,9 @@ def test_files_follow_their_config_map(tmp_path):
         made = await machine.client.create("configmaps", named("ConfigMap", "conf", data={"a": "old"}))
         script = "until grep -q new /conf/a; do sleep 0.05; done; cat /conf/a"
         main = shell(script, volumeMounts=[{"name": "conf", "mountPath": "/conf"}])
-        key = await machine.create("p", main, volumes=[{"name": "conf", "configMap": {"name": "conf"}}], restartPolicy="Never")
+        key = await machine.create(
+            "p", main, volumes=[{"name": "conf", "configMap": {"name": "conf"}}], restartPolicy="Never"
+        )
         await machine.phase(key, "Running")
         from muster.store.records import Key
 
@@ -324,7 +334,9 @@ def test_a_container_whose_liveness_is_gone_is_begun_again(tmp_path):
 
 def test_commands_run_where_the_container_runs(tmp_path):
     async def story(machine: Machine) -> None:
-        key = await machine.create("p", shell("echo content > file; echo up; exec sleep 1000", env=[{"name": "A", "value": "1"}]))
+        key = await machine.create(
+            "p", shell("echo content > file; echo up; exec sleep 1000", env=[{"name": "A", "value": "1"}])
+        )
         await machine.until(key, lambda pod: state(pod)["ready"])
         async for _ in await machine.streams.open_log(machine.place(key), _followed()):
             break
