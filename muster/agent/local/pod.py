@@ -26,7 +26,7 @@ from muster.agent.local.probes import Prober, Target, act
 from muster.agent.local.processes import PodFolder, RunFolder, Start, Watch
 from muster.agent.local.volumes import TokenFor, place_mounts, place_volumes
 from muster.controllers.nodes.containers import BackOff, Container, PodPlan, Steps, named, next_steps
-from muster.controllers.nodes.pod_status import Halt, Situation, deadline_s, halt_of, pod_status
+from muster.controllers.nodes.pod_status import Situation, deadline_s, halt_of, pod_status
 from muster.model.quantity import parse_quantity
 from muster.store.clock import Clock
 from muster.store.kinds import Object
@@ -112,22 +112,13 @@ class LocalPod:
         steps = next_steps(plan, known, now_s, is_halted=halt is not None)
         if steps.start and not self._waits:
             self._dues.append(now_s + _SOON_S)
-        return self._told(pod, plan, known, steps=steps, halt=halt, now_s=now_s)
-
-    def _told(
-        self,
-        pod: Object,
-        plan: PodPlan,
-        known: Mapping[str, Container],
-        *,
-        steps: Steps,
-        halt: Halt | None,
-        now_s: float,
-    ) -> Next:
         at = Situation(now_s=now_s, host_ip=ADDRESS, pod_ip=ADDRESS, halt=halt)
+        return self._told(pod, plan, known, steps=steps, at=at)
+
+    def _told(self, pod: Object, plan: PodPlan, known: Mapping[str, Container], *, steps: Steps, at: Situation) -> Next:
         status = pod_status(pod, known, steps, plan=plan, at=at)
         self._dues.extend(steps.pauses.values())
-        if halt is None and (due_s := deadline_s({**pod, "status": status})) is not None:
+        if at.halt is None and (due_s := deadline_s({**pod, "status": status})) is not None:
             self._dues.append(due_s)
         runs = (self.folder.runs(name) for name, state in known.items() if state.is_running)
         is_settled = not any(each[-1].is_coming_up for each in runs)

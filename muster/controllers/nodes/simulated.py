@@ -175,9 +175,9 @@ class _Look:
             run_s = FOREVER_S if name in beside else behaviour.run_s(name, known.restarts)
             due_s = known.run.started_s + run_s
             if behaviour.fail_code is not None:
-                self._end(name, behaviour.fail_code)
+                self._end(name, behaviour.fail_code, self._now_s)
             elif due_s <= self._now_s:
-                self._end(name, behaviour.code(known.restarts))
+                self._end(name, behaviour.code(known.restarts), due_s)
             elif due_s < FOREVER_S:
                 self._dues.append(due_s)
 
@@ -189,7 +189,7 @@ class _Look:
             self._dues = [min(due_s, last_s)]
             return False
         for name in names:
-            self._end(name, TERMINATED if due_s <= last_s else KILLED)
+            self._end(name, TERMINATED if due_s <= last_s else KILLED, self._now_s)
         return True
 
     def _asked_s(self) -> float:
@@ -208,11 +208,11 @@ class _Look:
         grace_s = self._pod["spec"].get("terminationGracePeriodSeconds")
         return self._asked_s() + (30 if grace_s is None else grace_s)
 
-    def _end(self, name: str, code: int) -> None:
+    def _end(self, name: str, code: int, at_s: float) -> None:
         known = self._known[name]
         assert known.run is not None, f"{name} runs"
         signal = code - 128 if code in (TERMINATED, KILLED) else 0
-        run = replace(known.run, ended_s=self._now_s, exit_code=code, signal=signal)
+        run = replace(known.run, ended_s=at_s, exit_code=code, signal=signal)
         self._known[name] = known.ended(run, self._plan.back_off)
 
 

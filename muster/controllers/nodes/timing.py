@@ -113,10 +113,10 @@ class Behaviour:
     fail_code: int | None  # None: it is not told to fail now
 
     def run_s(self, container: str, number: int) -> float:
-        """How long a run of a container takes."""
+        """How long a run of a container takes, in whole seconds: a status has no others."""
         if self.run is None:
             return FOREVER_S
-        return self.run.draw(Random(f"{self.uid}/{container}/{number}"))
+        return float(math.ceil(self.run.draw(Random(f"{self.uid}/{container}/{number}"))))
 
     def code(self, number: int) -> int:
         """How a run ends by itself."""
