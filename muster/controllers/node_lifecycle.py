@@ -29,6 +29,9 @@ _PRESSURES = {
 }
 _OWN = (NOT_READY, UNREACHABLE, UNSCHEDULABLE, *_PRESSURES.values())
 _WATCHED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+_MISSED_S = 40.0  # a node may be made anew in that time, and keeps its pods then
+_TAINTED = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
+_NODE_GONE = ("DeletionByPodGC", "PodGC: node no longer exists")
 _SILENT = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
 
 
@@ -144,15 +147,18 @@ def _asked_taints(node: Object) -> Iterator[tuple[str, str]]:
 
 
 class TaintEviction:
-    """Deletes pods that do not tolerate the taints of their node."""
+    """Deletes pods that do not tolerate the taints of their node, and removes those whose node is gone."""
 
     name = "taint eviction"
+
+    def __init__(self) -> None:
+        self._missed_s: dict[str, float] = {}  # since when a node is missed that pods are bound to
 
     def keys(self, seen: Seen, view: View) -> Iterable[Key]:
         if seen.key.resource == PODS and seen.now is not None and seen.now["spec"].get("nodeName"):
             if seen.before is None or seen.before["spec"] != seen.now["spec"]:
                 yield seen.key
-        elif seen.key.resource == NODES and _kicking(seen.before) != _kicking(seen.now):
+        elif seen.key.resource == NODES and (seen.now is None or _kicking(seen.before) != _kicking(seen.now)):
             for pod in view.with_term(PODS, BY_NODE, seen.key.name):
                 yield Key(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"])
 
@@ -160,9 +166,20 @@ class TaintEviction:
         pod = turn.view.get(turn.key)
         if pod is None:
             return
-        node = turn.view.get(Key(NODES, "", pod["spec"].get("nodeName") or ""))
-        uid = pod["metadata"]["uid"]
-        if node is None or pod["metadata"].get("deletionTimestamp"):
+        name, uid = pod["spec"]["nodeName"], pod["metadata"]["uid"]
+        node = turn.view.get(Key(NODES, "", name))
+        if node is None:
+            since_s = self._missed_s.setdefault(name, turn.now_s)
+            if since_s + _MISSED_S > turn.now_s:
+                turn.look_again(since_s + _MISSED_S - turn.now_s)
+                return
+            status = _disrupted(pod.get("status") or {}, _NODE_GONE, turn.now_s)
+            if status.get("phase") not in ("Succeeded", "Failed"):
+                await turn.update_status(turn.key, {**pod, "status": {**status, "phase": "Failed"}})
+            await turn.delete(turn.key, Deletion(grace_s=0, uid=uid))
+            return
+        self._missed_s.pop(name, None)
+        if pod["metadata"].get("deletionTimestamp"):
             return
         until_s = leaves_s(pod, node)
         if until_s == float("inf"):
@@ -170,7 +187,7 @@ class TaintEviction:
         if until_s > turn.now_s:
             turn.look_again(until_s - turn.now_s)
             return
-        await turn.update_status(turn.key, {**pod, "status": _disrupted(pod.get("status") or {}, turn.now_s)})
+        await turn.update_status(turn.key, {**pod, "status": _disrupted(pod.get("status") or {}, _TAINTED, turn.now_s)})
         await turn.delete(turn.key, Deletion(uid=uid))
 
 
@@ -205,13 +222,13 @@ def _tolerates(toleration: Object, taint: Object) -> bool:
     return bool(toleration.get("key")) and (toleration.get("value") or "") == (taint.get("value") or "")
 
 
-def _disrupted(status: Object, now_s: float) -> Object:
+def _disrupted(status: Object, why: tuple[str, str], now_s: float) -> Object:
     others = [one for one in status.get("conditions") or () if one.get("type") != "DisruptionTarget"]
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
-        "reason": "DeletionByTaintManager",
-        "message": "Taint manager: deleting due to NoExecute taint",
+        "reason": why[0],
+        "message": why[1],
         "lastProbeTime": None,
         "lastTransitionTime": moment_text(now_s),
     }
