@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,12 +69,13 @@ class Nodes:
         self._local: LocalNode | None = None
         self.streams = Streams()
 
-    def prepare(self, folder: Path, url: str, token_for: Callable[[Object, Object], str]) -> None:
+    def prepare(self, folder: Path, url: str, accounts: ServiceAccounts) -> None:
         """Make what runs pods; called before `run`, when it is known where the server listens."""
         simulated = SimulatedStreams(self._find, vendors().values())
         self.streams.by_node.update(dict.fromkeys(self._options.simulated, simulated))
         if self._options.has_local:
             capacity = local_node(LOCAL)["status"]["capacity"]
+            token_for = PodTokens(self._store, accounts, self._clock).of
             host = Host(clock=self._clock, capacity=capacity, token_for=token_for, variables=base_variables(url))
             self._local = LocalNode(LOCAL, folder / "local-node", host)
             self.streams.by_node[LOCAL] = LocalStreams(self._local, self._clock)

@@ -36,6 +36,7 @@ from muster.controllers.aggregation import Aggregation
 from muster.controllers.following import Following, Part
 from muster.controllers.quotas import recounts
 from muster.controllers.tidying import Tidying
+from muster.model.pod_streams import NoNodes
 from muster.store.aio import AsyncStore
 from muster.store.backup import backup
 from muster.store.clock import RealClock
@@ -103,6 +104,7 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
             await front.write(recount)
         definitions = Definitions(front, objects, served, clock)
         await definitions.settle()
+        nodes = _nodes(front, objects, options)
         api = Api(
             store=front,
             objects=objects,
@@ -112,11 +114,14 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
             ownership=ownership,
             key=signing_key_in(files.signing_key),
             on_definitions=definitions.settle,
+            nodes=NoNodes() if nodes is None else nodes.streams,
         )
         audit = AuditLog(folder) if options.has_audit else None
         app = App(api, Tokens(token, api.accounts), partial(backup, store), audit=audit)
         work = [definitions.run(), *(loop.run() for loop in _loops(api, files, options))]
-        work += [nodes.run() for nodes in _nodes(api, url, options)]
+        if nodes is not None:
+            nodes.prepare(folder, url, api.accounts)
+            work.append(nodes.run())
         loops = [asyncio.create_task(one) for one in work]
         try:
             gc.freeze()  # what is there now stays; there is no use in looking at it again and again
@@ -141,12 +146,10 @@ def _loops(api: Api, files: TlsFiles, options: UpOptions) -> tuple[Tidying, Foll
     return Tidying(api.store, api.objects, api.clock), Following(api.store, api.clock, parts)
 
 
-def _nodes(api: Api, url: str, options: UpOptions) -> tuple[Nodes, ...]:
+def _nodes(front: AsyncStore, objects: Objects, options: UpOptions) -> Nodes | None:
     """The nodes, if there are any."""
     if options.nodes is None:
-        return ()
-    from muster.app.nodes import Nodes, PodTokens
+        return None
+    from muster.app.nodes import Nodes
 
-    nodes = Nodes(options.nodes, api.store, api.objects, api.clock)
-    nodes.prepare(options.folder, url, PodTokens(api.store, api.accounts, api.clock).of)
-    return (nodes,)
+    return Nodes(options.nodes, front, objects, RealClock())

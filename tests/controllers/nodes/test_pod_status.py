@@ -100,7 +100,7 @@ def test_pauses_double_up_to_five_minutes_and_are_forgotten_after_a_long_run():
         pytest.param(pod("a", "b", **NEVER), {"a": ended(1), "b": runs()}, "Running", id="one still runs"),
         pytest.param(pod("a", init=["i"], **NEVER), {"i": ended(1)}, "Failed", id="init failed"),
         pytest.param(pod("a", init=["s+"], **NEVER), {"s": runs(), "a": ended()}, "Running", id="a sidecar still runs"),
-        pytest.param(pod("a", init=["s+"], **NEVER), {"s": ended(143), "a": ended()}, "Succeeded", id="only work counts"),
+        pytest.param(pod("a", init=["s+"], **NEVER), {"s": ended(143), "a": ended()}, "Succeeded", id="only work"),
     ],
 )  # fmt: skip
 def test_phases(given, known, want):
