@@ -11,8 +11,10 @@ import fcntl
 import os
 import signal
 import struct
+import subprocess
 import termios
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from muster.agent.local.logs import read_log
@@ -51,12 +53,13 @@ class Command:
                 stdout=theirs,
                 stderr=theirs,
                 start_new_session=True,
-                preexec_fn=_take_terminal if has_terminal else None,
+                preexec_fn=partial(_take_terminal, theirs) if has_terminal else None,
             )
-        except OSError as problem:
+        except (OSError, ValueError, subprocess.SubprocessError) as problem:
             if ours is not None:
                 os.close(ours)
-            raise Unreachable(f'exec: "{command[0]}": {problem.strerror}') from None
+            why = problem.strerror if isinstance(problem, OSError) else str(problem)
+            raise Unreachable(f'exec: "{command[0]}": {why}') from None
         finally:
             if has_terminal:
                 os.close(theirs)
@@ -144,8 +147,9 @@ class Command:
             self._terminal = None
 
 
-def _take_terminal() -> None:
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+def _take_terminal(number: int) -> None:
+    """In the new process: have a terminal of its own. Which file is which is not settled yet then, on some loops."""
+    fcntl.ioctl(number, termios.TIOCSCTTY, 0)
 
 
 async def _ready(number: int, add: Callable[..., object], remove: Callable[[int], object]) -> None:

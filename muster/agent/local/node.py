@@ -57,7 +57,10 @@ class LocalNode:
     def keys(self, seen: Seen, view: View) -> Iterable[Key]:
         if seen.key.resource == PODS:
             pod = seen.now or seen.before or {}
-            if pod["spec"].get("nodeName") == self.node or seen.key in self._pods:
+            if pod["spec"].get("nodeName") == self.node:
+                self._pod(seen.key, pod["metadata"]["uid"])  # so that its folder goes when it does
+                yield seen.key
+            elif seen.key in self._pods:
                 yield seen.key
         elif seen.key.resource in SOURCES:
             for pod in view.with_term(PODS, BY_NODE, self.node):

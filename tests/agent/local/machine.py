@@ -11,6 +11,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import uvloop
+
 from muster.agent.local.commands import LocalStreams
 from muster.agent.local.node import LocalNode
 from muster.agent.local.pod import Host
@@ -157,4 +159,5 @@ def on_machine(test: Callable[[Machine], Awaitable[None]], folder: Path) -> None
         async with machine(folder) as made:
             await test(made)
 
-    asyncio.run(run())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # as the server has it
+        runner.run(run())

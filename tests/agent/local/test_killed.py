@@ -77,6 +77,24 @@ def test_pods_that_are_gone_are_ended(tmp_path):
     asyncio.run(story())
 
 
+def test_pods_that_ended_before_the_start_leave_nothing_behind(tmp_path):
+    async def story() -> None:
+        store = MemoryStore(RealClock())
+        async with machine(tmp_path, store) as first:
+            key = await first.create("p", shell("true"), restartPolicy="Never")
+            await first.phase(key, "Succeeded")
+            folder = first.node.run_of(first.place(key)).folder
+        async with machine(tmp_path, store) as second:
+            await second.phase(key, "Succeeded")
+            assert await second.log(key) == ""
+            await second.delete(key)
+            async with asyncio.timeout(60):
+                while folder.exists():
+                    await asyncio.sleep(0.01)
+
+    asyncio.run(story())
+
+
 def test_a_pod_that_is_taken_away_by_force_is_ended(tmp_path):
     async def story() -> None:
         async with machine(tmp_path) as made:
