@@ -52,7 +52,7 @@ class Command:
                 stdin=theirs,
                 stdout=theirs,
                 stderr=theirs,
-                start_new_session=True,
+                start_new_session=not has_terminal,
                 preexec_fn=partial(_take_terminal, theirs) if has_terminal else None,
             )
         except (OSError, ValueError, subprocess.SubprocessError) as problem:
@@ -148,7 +148,8 @@ class Command:
 
 
 def _take_terminal(number: int) -> None:
-    """In the new process: have a terminal of its own. Which file is which is not settled yet then, on some loops."""
+    """In the new process: have a session and a terminal of its own. Some loops have done neither by then."""
+    os.setsid()
     fcntl.ioctl(number, termios.TIOCSCTTY, 0)
 
 
