@@ -19,6 +19,7 @@ from muster.agent.local.pod import Host, base_variables
 from muster.apiserver.rights.service_accounts import ISSUER, Bound, ServiceAccounts
 from muster.app.node_pools import POOL, SimulatedNode, habits_by_node
 from muster.app.plugins import vendors
+from muster.controllers.events import EVENTS
 from muster.controllers.feed import Feed
 from muster.controllers.loop import Controller, Loop
 from muster.controllers.node_lifecycle import NodeLifecycle, TaintEviction
@@ -100,7 +101,7 @@ class Nodes:
     async def run(self) -> None:
         """Run all nodes until cancelled; processes end with them."""
         client = PlainClient(self._store, self._objects, "system:nodes")
-        feed = Feed(self._store, self._view, self._clock, resources=(PODS, NODES, LEASES, *SOURCES))
+        feed = Feed(self._store, self._view, self._clock, resources=(PODS, NODES, LEASES, EVENTS, *SOURCES))
         controllers: list[Controller] = [
             NodeLifecycle(),
             TaintEviction(),

@@ -83,10 +83,11 @@ class Log:
         self._write(b"".join(entries))
 
     def end(self) -> None:
-        """Write what has no end of line."""
+        """Write what has no end of line, and close."""
         for stream, rest in self._rest.items():
             if rest:
                 self._write(self._entry(stream, rest, b"P"))
+        self._file.close()
 
     def _entry(self, stream: bytes, line: bytes, mark: bytes) -> bytes:
         now_ns = time.time_ns()

@@ -13,8 +13,10 @@ from pathlib import Path
 
 from muster.agent.local.pod import ADDRESS, Host, LocalPod
 from muster.agent.local.processes import PodFolder, RunFolder, Watch
+from muster.controllers.events import Events
 from muster.controllers.loop import Turn
 from muster.controllers.nodes.heartbeat import node_object
+from muster.controllers.nodes.notes import notes_of
 from muster.controllers.nodes.pod_status import ENDED
 from muster.controllers.view import Seen, View
 from muster.model.pod_streams import Place, Unreachable
@@ -51,6 +53,7 @@ class LocalNode:
         self._folder = folder / "pods"
         self._host = host
         self._watch = Watch()
+        self._events = Events("kubelet")
         self._pods: dict[Key, tuple[str, LocalPod]] = {}  # with their uid
         self.look_at: Callable[[Key], None] = lambda _key: None  # set by whoever runs the loop
 
@@ -90,6 +93,8 @@ class LocalNode:
             return
         if after.status != status:
             await turn.update_status(turn.key, {**pod, "status": after.status})
+            for note in notes_of(pod, after.status):
+                await self._events.tell(turn, pod, note)
         if is_deleting and after.is_over:
             await turn.delete(turn.key, Deletion(grace_s=0, uid=uid))
         elif after.due_s is not None and not after.is_over:

@@ -35,7 +35,7 @@ from muster.store.rules import Deletion
 
 WAIT_S = 60.0  # by which everything has happened, on however slow a machine
 NODE = "here"
-RESOURCES = ("configmaps", "nodes", "pods", "secrets")
+RESOURCES = ("configmaps", "events", "nodes", "pods", "secrets")
 
 
 @dataclass(slots=True)

@@ -82,6 +82,18 @@ def test_what_fails_is_begun_again_after_pauses(tmp_path):
     on_machine(story, tmp_path)
 
 
+def test_people_are_told_what_happens(tmp_path):
+    async def story(machine: Machine) -> None:
+        key = await machine.create("p", shell("exit 3"), container("none", name="b"), restartPolicy="OnFailure")
+        await machine.until(key, lambda pod: state(pod)["restartCount"] >= 2 and "waiting" in state(pod)["state"])
+        told = {(one["reason"], one["message"].partition(" in pod")[0]) for one in machine.view.all("events")}
+        assert ("Started", "Started container main") in told
+        assert ("BackOff", "Back-off restarting failed container main") in told
+        assert ("Failed", 'Error: exec: "none": executable file not found in $PATH') in told
+
+    on_machine(story, tmp_path)
+
+
 def test_a_pod_that_is_deleted_is_asked_first(tmp_path):
     async def story(machine: Machine) -> None:
         said = tmp_path / "said"
