@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from muster.apiserver.admission import Admission, Checks
 from muster.apiserver.api import Api
@@ -29,7 +30,7 @@ from muster.apiserver.rights.tokens import signing_key_in
 from muster.apiserver.server import listen, serve, tls_of
 from muster.app.collector import settle_collector
 from muster.app.first_objects import first_objects
-from muster.app.job_control import JobControl, job_admission
+from muster.app.job_control import job_admission
 from muster.app.kinds import catalog
 from muster.app.state_folder import kubeconfig_in, prepare_folder, tls_folder_in, token_file_in
 from muster.controllers.accounts import Accounts
@@ -37,15 +38,17 @@ from muster.controllers.aggregation import Aggregation
 from muster.controllers.following import Following, Part
 from muster.controllers.quotas import recounts
 from muster.controllers.tidying import Tidying
+from muster.model.pod_streams import NoNodes
 from muster.store.aio import AsyncStore
 from muster.store.backup import backup
-from muster.store.client import PlainClient
 from muster.store.clock import RealClock
 from muster.store.identities import Identities
 from muster.store.objects import Notes, Objects
 from muster.store.sqlite import SqliteStore
 
-SCHEDULER = "system:kube-scheduler"  # the user that it writes as
+if TYPE_CHECKING:
+    from muster.app.nodes import NodeOptions, Nodes
+
 _PACE_S = 0.03  # how often watches are woken under load; the first event after a pause is not delayed
 
 
@@ -59,7 +62,8 @@ class UpOptions:
     is_fresh: bool = False
     has_audit: bool = True  # whether each request is written down
     has_accounts: bool = True  # whether each namespace gets its service account and the authority's certificate
-    has_scheduler: bool = True  # whether workloads are admitted and pods bound
+    is_living: bool = True  # whether workloads are admitted, pods bound, and controllers run
+    nodes: NodeOptions | None = None  # None: pods are on paper only
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +97,14 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
         write_kubeconfig(kubeconfig_in(folder), url=url, authority=files.authority.read_bytes(), token=token)
         served = catalog()
         ownership = Ownership(MergeTypes(served))
-        jobs = job_admission(store)
+        jobs = job_admission(store) if options.is_living else None
         notes = Notes(ownership=ownership, guard=Checks(jobs))
         objects = Objects(served.rules, clock, identities=Identities(), notes=notes)
         front = AsyncStore(store, pace_s=_PACE_S)
-        for change in first_objects(objects, store):
-            await front.write(change)
-        await front.write(first_roles(objects))
-        for recount in recounts(store):
-            await front.write(recount)
+        await _begin(front, objects)
         definitions = Definitions(front, objects, served, clock)
         await definitions.settle()
+        nodes = _nodes(front, objects, options)
         api = Api(
             store=front,
             objects=objects,
@@ -113,13 +114,18 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
             ownership=ownership,
             key=signing_key_in(files.signing_key),
             on_definitions=definitions.settle,
+            nodes=NoNodes() if nodes is None else nodes.streams,
         )
         audit = AuditLog(folder) if options.has_audit else None
         app = App(api, Tokens(token, api.accounts), partial(backup, store), audit=audit)
-        loops = [asyncio.create_task(loop.run()) for loop in (definitions, *_loops(api, files, options))]
+        work = [definitions.run(), *(loop.run() for loop in _loops(api, files, options))]
+        if nodes is not None:
+            nodes.prepare(folder, url, api.accounts)
+            work.append(nodes.run())
         is_ready = asyncio.Event()
-        if options.has_scheduler:
-            loops.append(asyncio.create_task(_schedule(api, is_ready)))
+        if options.is_living:
+            work.append(_live(api, is_ready))
+        loops = [asyncio.create_task(one) for one in work]
 
         def tell_ready() -> None:
             on_ready(Ready(url, kubeconfig_in(folder)))
@@ -139,19 +145,35 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
         listening.close()
 
 
-def _loops(api: Api, files: TlsFiles, options: UpOptions) -> tuple[Tidying, Following, JobControl]:
+async def _begin(front: AsyncStore, objects: Objects) -> None:
+    """Write what is there in every cluster, and what can only be counted while nobody writes."""
+    for change in first_objects(objects, front.store):
+        await front.write(change)
+    await front.write(first_roles(objects))
+    for recount in recounts(front.store):
+        await front.write(recount)
+
+
+def _loops(api: Api, files: TlsFiles, options: UpOptions) -> tuple[Tidying, Following]:
     """What goes on beside the server."""
     parts: list[Part] = [Aggregation(api.objects)]
     if options.has_accounts:
         authority = files.authority.read_text()
         parts.append(Accounts(api.objects, authority=authority, token_for=api.accounts.lasting_token))
-    jobs = JobControl(api.store, PlainClient(api.store, api.objects, "muster-jobs"), api.clock)
-    return Tidying(api.store, api.objects, api.clock), Following(api.store, api.clock, parts), jobs
+    return Tidying(api.store, api.objects, api.clock), Following(api.store, api.clock, parts)
 
 
-async def _schedule(api: Api, is_ready: asyncio.Event) -> None:
-    """Run the scheduler once the server answers; it is loaded then, beside the first requests."""
+async def _live(api: Api, is_ready: asyncio.Event) -> None:
+    """Be a cluster once the server answers; what that takes is loaded then, beside the first requests."""
     await is_ready.wait()
-    scheduling = await asyncio.to_thread(import_module, "muster.app.scheduling")
-    client = PlainClient(api.store, api.objects, SCHEDULER)
-    await scheduling.Scheduling(api.store, client, api.clock, think=asyncio.to_thread).run()
+    living = await asyncio.to_thread(import_module, "muster.app.living")
+    await living.live(api)
+
+
+def _nodes(front: AsyncStore, objects: Objects, options: UpOptions) -> Nodes | None:
+    """The nodes, if there are any."""
+    if options.nodes is None:
+        return None
+    from muster.app.nodes import Nodes
+
+    return Nodes(options.nodes, front, objects, RealClock())

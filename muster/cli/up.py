@@ -20,7 +20,11 @@ Data = Annotated[
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Listen on this port; 0 takes any free one.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew: remove what an earlier server has kept there.")]
 NoAudit = Annotated[bool, typer.Option("--no-audit", help="Do not write down who asks for what.")]
-NoScheduler = Annotated[bool, typer.Option("--no-scheduler", help="Serve the API alone: admit and bind nothing.")]
+ApiOnly = Annotated[bool, typer.Option("--api-only", help="Serve the API alone: admit, bind and run nothing.")]
+Pools = Annotated[
+    Path | None, typer.Option("--nodes", metavar="FILE", help="Have the simulated nodes that this file describes.")
+]
+NoLocalNode = Annotated[bool, typer.Option("--no-local-node", help="Do not run pods as processes of this machine.")]
 
 DEFAULT_PORT = 6443
 
@@ -31,22 +35,29 @@ def up(
     *,
     fresh: Fresh = False,
     no_audit: NoAudit = False,
-    no_scheduler: NoScheduler = False,
+    api_only: ApiOnly = False,
+    nodes: Pools = None,
+    no_local_node: NoLocalNode = False,
 ) -> None:
-    """Run a cluster's API on this machine until Ctrl-C."""
+    """Run a cluster on this machine until Ctrl-C."""
     # Loaded here, so that no other command pays for it.
     from muster.apiserver.server import CannotListen, run
+    from muster.app.node_pools import read_pools
+    from muster.app.nodes import NodeOptions
     from muster.app.run import UpOptions, run_embedded
     from muster.app.state_folder import WrongFolder, default_folder
+    from muster.model.errors import InvalidObject
     from muster.store.errors import Unavailable
 
     folder = (data or default_folder()).absolute()
-    options = UpOptions(
-        folder=folder, port=port, is_fresh=fresh, has_audit=not no_audit, has_scheduler=not no_scheduler
-    )
     try:
+        simulated = read_pools(nodes) if nodes is not None else {}
+        there = None if api_only else NodeOptions(has_local=not no_local_node, simulated=simulated)
+        options = UpOptions(
+            folder=folder, port=port, is_fresh=fresh, has_audit=not no_audit, is_living=not api_only, nodes=there
+        )
         run(lambda: run_embedded(options, _say_ready))
-    except (CannotListen, Unavailable, WrongFolder) as problem:
+    except (CannotListen, InvalidObject, Unavailable, WrongFolder) as problem:
         typer.echo(f"muster up: {problem}", err=True)
         raise typer.Exit(Exit.REFUSED) from None
 

@@ -108,6 +108,11 @@ class Loop:
         """Whether there is nothing to do but wait."""
         return self._queue.is_idle
 
+    def look_at(self, key: Key) -> None:
+        """Have a key looked at for a reason that is in no object, such as a process that has ended."""
+        self._queue.add(key)
+        self._news.set()
+
     async def run(self) -> None:
         """Work until cancelled."""
         try:

@@ -7,6 +7,7 @@ the server.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from muster.store.aio import AsyncStore
@@ -36,13 +37,24 @@ class Client(Protocol):
 class PlainClient:
     """Writes to a store of this process."""
 
-    def __init__(self, store: AsyncStore, objects: Objects, user: str) -> None:
+    def __init__(
+        self,
+        store: AsyncStore,
+        objects: Objects,
+        user: str,
+        *,
+        complete: Callable[[str, Object], Object] | None = None,  # what new objects get from others, as everybody's do
+    ) -> None:
         self._store = store
+        self._complete = complete
         self._objects = objects
         self._by = By(user)
 
     async def create(self, resource: str, given: Object) -> Object:
-        return decode((await self._store.write(self._objects.create(resource, given, self._by))).record)
+        complete = self._complete
+        completed = None if complete is None else lambda new, _: complete(resource, new)
+        change = self._objects.create(resource, given, self._by, complete=completed)
+        return decode((await self._store.write(change)).record)
 
     async def update(self, key: Key, given: Object, part: Part = Part.MAIN) -> Object:
         return decode((await self._store.write(self._objects.update(key, given, part=part, by=self._by))).record)

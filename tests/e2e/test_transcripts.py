@@ -84,7 +84,7 @@ def kubernetes_with_kueue(kubernetes, kubectls):
 @pytest.fixture(scope="module")
 def muster(kubectls, tmp_path_factory):
     """Muster's API alone, as the real one has nobody beside it that acts on queues and pods."""
-    with process.started(tmp_path_factory.mktemp("muster") / "state", "--no-scheduler") as running:
+    with process.started(tmp_path_factory.mktemp("muster") / "state", "--api-only") as running:
         yield Server(running.kubeconfig, is_muster=True)
 
 

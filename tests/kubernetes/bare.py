@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 
 from muster.app import run
 from muster.cli.main import app
 
 if __name__ == "__main__":
-    run.UpOptions = partial(run.UpOptions, has_accounts=False, has_scheduler=False)
+    run.UpOptions = partial(run.UpOptions, has_accounts=False)
+    sys.argv.append("--api-only")
     app()

@@ -1,0 +1,1 @@
+"""The local node: containers' commands as processes of this machine."""

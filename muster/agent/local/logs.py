@@ -1,0 +1,99 @@
+"""The logs of containers as the keeper writes them, read as `kubectl logs` asks. Used by the local node.
+
+A line is its time, where it came from, F for a whole line or P for a part of one, and the text.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+
+from muster.model.errors import InvalidObject
+from muster.model.pod_streams import LogOptions
+from muster.model.times import parse_moment
+from muster.store.clock import Clock
+
+_READ_BYTES = 64 * 1024
+_POLL_S = 0.1
+
+
+async def read_log(folder: Path, options: LogOptions, clock: Clock) -> AsyncGenerator[bytes, None]:
+    """A run's log in pieces; one that is followed goes on until the run has ended."""
+    # Lines are counted first, so that a tail needs no memory.
+    skipped = 0 if options.tail_lines is None else max(0, _count(folder, options) - options.tail_lines)
+    async for line in _all_lines(folder, clock, is_followed=options.is_followed):
+        text = _shown(line, options)
+        if text is None:
+            continue
+        if skipped > 0:
+            skipped -= text.endswith(b"\n")
+        else:
+            yield text
+
+
+def _count(folder: Path, options: LogOptions) -> int:
+    """How many lines there are; a part of a line is none."""
+    count, is_part = 0, False
+    for path in (folder / "log.1", folder / "log"):
+        for line in _lines(path) if path.exists() else ():
+            text = _shown(line, options)
+            if text is not None:
+                is_part = not text.endswith(b"\n")
+                count += not is_part
+    return count + is_part
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                yield line
+
+
+def _shown(line: bytes, options: LogOptions) -> bytes | None:
+    """A line as it is wanted; `None` when it is too old."""
+    moment, _, rest = line.partition(b" ")
+    _, _, rest = rest.partition(b" ")
+    mark, _, text = rest.partition(b" ")
+    if options.since_s is not None and _moment_s(moment) < options.since_s:
+        return None
+    if mark == b"P":
+        text = text[:-1]
+    return moment + b" " + text if options.has_timestamps else text
+
+
+def _moment_s(text: bytes) -> float:
+    whole, _, fraction = text.decode().rstrip("Z").partition(".")
+    try:
+        return parse_moment(whole + "Z", "log") + float(f"0.{fraction or 0}")
+    except (InvalidObject, ValueError):
+        return 0.0
+
+
+async def _all_lines(folder: Path, clock: Clock, *, is_followed: bool) -> AsyncGenerator[bytes, None]:
+    """Every line as it stands in the files, through a change of files."""
+    old, log = folder / "log.1", folder / "log"
+    if old.exists():
+        for line in _lines(old):
+            yield line
+    at, number, rest = 0, 0, b""
+    while True:
+        is_over = not is_followed or (folder / "end.json").exists()
+        try:
+            file = log.open("rb")
+        except FileNotFoundError:
+            return  # the pod has gone
+        with file:
+            found = os.fstat(file.fileno()).st_ino
+            if found != number:
+                at, number, rest = 0, found, b""
+            file.seek(at)
+            while piece := file.read(_READ_BYTES):
+                at += len(piece)
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    yield line + b"\n"
+        if is_over:
+            return
+        await clock.sleep(_POLL_S)

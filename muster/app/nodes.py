@@ -1,0 +1,197 @@
+"""The nodes of an embedded server: those of the file, simulated, and the machine itself. Put together by `run`.
+
+Whatever kind a node is, its pods are a controller's objects, and it shows signs of life; what follows from those is the
+node lifecycle's part.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from muster.agent.local.commands import LocalStreams
+from muster.agent.local.environment import CannotStart
+from muster.agent.local.node import SOURCES, LocalNode, local_node
+from muster.agent.local.pod import Host, base_variables
+from muster.apiserver.rights.service_accounts import ISSUER, Bound, ServiceAccounts
+from muster.app.node_pools import POOL, SimulatedNode, habits_by_node
+from muster.app.plugins import vendors
+from muster.controllers.events import EVENTS
+from muster.controllers.feed import Feed
+from muster.controllers.loop import Controller, Loop
+from muster.controllers.node_lifecycle import NodeLifecycle, TaintEviction
+from muster.controllers.nodes.heartbeat import LEASES, NODES, Heartbeats
+from muster.controllers.nodes.simulated import BY_NODE, PODS, SimulatedNodes, is_failed, node_terms
+from muster.controllers.nodes.simulated_streams import SimulatedStreams
+from muster.controllers.view import View
+from muster.model.pod_streams import (
+    CommandOptions,
+    Connection,
+    LogOptions,
+    NoNodes,
+    Place,
+    PodStreams,
+    Running,
+)
+from muster.store.aio import AsyncStore
+from muster.store.client import PlainClient
+from muster.store.clock import Clock
+from muster.store.errors import NotFound
+from muster.store.kinds import Object
+from muster.store.objects import Objects, Written, decode
+from muster.store.port import Change
+from muster.store.records import Key, Scope
+
+LOCAL = "local"
+_TOKEN_S, _TOKEN_LEAST_S, _TOKEN_SHARE = 3_600, 600, 0.8
+_TOKENS_KEPT = 4_096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOptions:
+    """Which nodes there are."""
+
+    has_local: bool = True
+    simulated: Mapping[str, SimulatedNode] = field(default_factory=dict)
+
+
+class Nodes:
+    """All nodes, their controllers, and the way into their pods."""
+
+    def __init__(self, options: NodeOptions, store: AsyncStore, objects: Objects, clock: Clock) -> None:
+        self._store = store
+        self._objects = objects
+        self._clock = clock
+        self._options = options
+        self._view = View({(PODS, BY_NODE): node_terms})
+        self._local: LocalNode | None = None
+        self.streams = Streams()
+
+    def prepare(self, folder: Path, url: str, accounts: ServiceAccounts) -> None:
+        """Make what runs pods; called before `run`, when it is known where the server listens."""
+        simulated = SimulatedStreams(self._find, vendors().values())
+        self.streams.by_node.update(dict.fromkeys(self._options.simulated, simulated))
+        if self._options.has_local:
+            capacity = local_node(LOCAL)["status"]["capacity"]
+            token_for = PodTokens(self._store, accounts, self._clock).of
+            host = Host(clock=self._clock, capacity=capacity, token_for=token_for, variables=base_variables(url))
+            self._local = LocalNode(LOCAL, folder / "local-node", host)
+            self.streams.by_node[LOCAL] = LocalStreams(self._local, self._clock)
+
+    def _find(self, resource: str, namespace: str, name: str) -> Object | None:
+        return self._view.get(Key(resource, namespace, name))
+
+    async def register(self) -> None:
+        """Have all nodes be there, and those be gone that an earlier file had."""
+        wanted = self._registered()
+        for name, node in wanted.items():
+            await self._store.write(_registration(self._objects, name, node, self._store))
+        for record in self._store.store.page(Scope(NODES)).records:
+            annotations = decode(record)["metadata"].get("annotations") or {}
+            if record.key.name not in wanted and POOL in annotations:
+                await self._store.write(self._objects.delete(record.key))
+
+    def _registered(self) -> dict[str, Object]:
+        nodes = {name: one.node for name, one in self._options.simulated.items()}
+        return {**nodes, LOCAL: local_node(LOCAL)} if self._local is not None else nodes
+
+    async def run(self) -> None:
+        """Run all nodes until cancelled; processes end with them."""
+        client = PlainClient(self._store, self._objects, "system:nodes")
+        feed = Feed(self._store, self._view, self._clock, resources=(PODS, NODES, LEASES, EVENTS, *SOURCES))
+        controllers: list[Controller] = [
+            NodeLifecycle(),
+            TaintEviction(),
+            Heartbeats(self._registered(), is_failed),
+            SimulatedNodes(habits_by_node(self._options.simulated)),
+        ]
+        loops = [Loop(one, feed, client, self._clock) for one in controllers]
+        if self._local is not None:
+            there = {record.uid for record in self._store.store.page(Scope(PODS)).records}
+            self._local.tidy(there)
+            local = Loop(self._local, feed, client, self._clock)
+            self._local.look_at = local.look_at
+            loops.append(local)
+        try:
+            await self.register()
+            await asyncio.gather(feed.run(), *(loop.run() for loop in loops))
+        finally:
+            if self._local is not None:
+                await self._local.close()
+
+
+def _registration(objects: Objects, name: str, node: Object, store: AsyncStore) -> Change[Written]:
+    """The write by which a node comes up: it is made, or what it says of itself is brought up to date."""
+    key = Key(NODES, "", name)
+    try:
+        store.store.get(key)
+    except NotFound:
+        return objects.create(NODES, node)
+
+    def renewed(before: Object) -> Object:
+        metadata, own = before["metadata"], node["metadata"]
+        labels = {**(metadata.get("labels") or {}), **own["labels"]}
+        annotations = {**(metadata.get("annotations") or {}), **(own.get("annotations") or {})}
+        return {**before, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
+
+    return objects.modify(key, renewed)
+
+
+class PodTokens:
+    """The tokens of pods for their service accounts; each is used until most of its time is over."""
+
+    def __init__(self, store: AsyncStore, accounts: ServiceAccounts, clock: Clock) -> None:
+        self._store = store
+        self._accounts = accounts
+        self._clock = clock
+        self._known: OrderedDict[tuple[str, str, int], tuple[str, float]] = OrderedDict()
+
+    def of(self, pod: Object, wanted: Object) -> str:
+        """The token that a projected volume asks for."""
+        metadata, spec = pod["metadata"], pod["spec"]
+        lasting_s = max(_TOKEN_LEAST_S, int(wanted.get("expirationSeconds") or _TOKEN_S))
+        audience = wanted.get("audience") or ISSUER
+        name = (metadata["uid"], audience, lasting_s)
+        token, renew_s = self._known.get(name, ("", 0.0))
+        if renew_s > self._clock.now_s():
+            return token
+        find = self._store.store.get
+        account_key = Key("serviceaccounts", metadata["namespace"], spec.get("serviceAccountName") or "default")
+        try:
+            pod_record = find(Key(PODS, metadata["namespace"], metadata["name"]))
+            bound = Bound(find(account_key), "Pod", pod_record, find(Key(NODES, "", spec["nodeName"])))
+        except NotFound as problem:
+            raise CannotStart(
+                "ContainerCreating", f"MountVolume.SetUp failed: failed to fetch token: {problem}"
+            ) from None
+        token, _ = self._accounts.token(bound, (audience,), lasting_s)
+        self._known[name] = (token, self._clock.now_s() + _TOKEN_SHARE * lasting_s)
+        if len(self._known) > _TOKENS_KEPT:
+            self._known.popitem(last=False)
+        return token
+
+
+class Streams:
+    """The way into pods, by the node that they are on."""
+
+    def __init__(self) -> None:
+        self.by_node: dict[str, PodStreams] = {}
+        self._nobody = NoNodes()
+
+    def _of(self, place: Place) -> PodStreams:
+        return self.by_node.get(place.node, self._nobody)
+
+    async def open_log(self, place: Place, options: LogOptions, /) -> AsyncGenerator[bytes, None]:
+        return await self._of(place).open_log(place, options)
+
+    async def run(self, place: Place, options: CommandOptions, /) -> Running:
+        return await self._of(place).run(place, options)
+
+    async def attach(self, place: Place, options: CommandOptions, /) -> Running:
+        return await self._of(place).attach(place, options)
+
+    async def connect(self, place: Place, port: int, /) -> Connection:
+        return await self._of(place).connect(place, port)
