@@ -82,7 +82,11 @@ class Nodes:
             self.streams.by_node[LOCAL] = LocalStreams(self._local, self._clock)
 
     def _find(self, resource: str, namespace: str, name: str) -> Object | None:
-        return self._view.get(Key(resource, namespace, name))
+        try:
+            # Not from the view, which may not have heard of what somebody who asks has seen already.
+            return decode(self._store.store.get(Key(resource, namespace, name)))
+        except NotFound:
+            return None
 
     async def register(self) -> None:
         """Have all nodes be there, and those be gone that an earlier file had."""
