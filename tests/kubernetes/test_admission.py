@@ -25,7 +25,7 @@ HEARD_LATER_S = 1.0  # until a real server knows what there is; nothing tells wh
 
 @pytest.fixture(scope="module")
 def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
-    with started(tmp_path_factory.mktemp("muster")) as server:
+    with started(tmp_path_factory.mktemp("muster"), "--api-only") as server:
         yield server
 
 

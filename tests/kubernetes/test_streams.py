@@ -113,7 +113,7 @@ def _without_account(spec: Json) -> Json:
 @pytest.fixture(scope="module")
 def clients(plane, tmp_path_factory):
     """A real server and Muster, with the same pods."""
-    with started(tmp_path_factory.mktemp("muster")) as muster:
+    with started(tmp_path_factory.mktemp("muster"), "--api-only") as muster:
         both = (plane.client, muster.client)
         for client in both:
             client.request("POST", "/api/v1/namespaces", {"metadata": {"name": "streams"}})
