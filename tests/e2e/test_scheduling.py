@@ -10,6 +10,7 @@ from tests.controllers.cluster import API, GPU, node, pod, queue, workload
 from tests.e2e.process import Muster, started
 
 TEAM = "/api/v1/namespaces/team"
+MERGE = "application/merge-patch+json"
 QUEUES, TEAM_QUEUES = f"/apis/{API}", f"/apis/{API}/namespaces/team"
 
 
@@ -29,9 +30,10 @@ def _wait(muster: Muster, path: str, is_it: Callable[[dict[str, Any]], bool]) ->
 
 def _set_up(muster: Muster) -> None:
     _create(muster, "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
-    made = _create(muster, "/api/v1/nodes", node("n", gpus=2))
-    made["spec"].pop("taints")
-    assert muster.client.request("PUT", "/api/v1/nodes/n", made).status == 200
+    _create(muster, "/api/v1/nodes", node("n", gpus=2))
+    # A patch, since controllers write to the node at the same time.
+    patched = muster.client.request("PATCH", "/api/v1/nodes/n", {"spec": {"taints": None}}, content_type=MERGE)
+    assert patched.status == 200
     flavor = {"apiVersion": API, "kind": "ResourceFlavor", "metadata": {"name": "default"}, "spec": {}}
     _create(muster, f"{QUEUES}/resourceflavors", flavor)
     _create(muster, f"{QUEUES}/clusterqueues", queue("q", {GPU: "2"}))
