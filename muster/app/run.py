@@ -49,8 +49,6 @@ from muster.store.sqlite import SqliteStore
 if TYPE_CHECKING:
     from muster.app.nodes import NodeOptions, Nodes
 
-_PACE_S = 0.03  # how often watches are woken under load; the first event after a pause is not delayed
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpOptions:
@@ -100,7 +98,7 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
         jobs = job_admission(store) if options.is_living else None
         notes = Notes(ownership=ownership, guard=Checks(jobs))
         objects = Objects(served.rules, clock, identities=Identities(), notes=notes)
-        front = AsyncStore(store, pace_s=_PACE_S)
+        front = AsyncStore(store)
         await _begin(front, objects)
         definitions = Definitions(front, objects, served, clock)
         await definitions.settle()

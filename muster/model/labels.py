@@ -11,6 +11,7 @@ import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from muster.model.fields import INT64_MAX, Fields, shown
 
@@ -359,6 +360,11 @@ def label_key_problem(text: str) -> str:
     """What is wrong with the key of a label: a name, or a domain and a name as in example.com/name."""
     if len(text) > SUBDOMAIN_LENGTH + 1 + LABEL_LENGTH:
         return f"is longer than {SUBDOMAIN_LENGTH + 1 + LABEL_LENGTH} characters"
+    return _short_key_problem(text)
+
+
+@lru_cache(maxsize=4096)  # the same few keys are on every pod
+def _short_key_problem(text: str) -> str:
     prefix, slash, name = text.rpartition("/")
     if slash and (problem := dns1123_subdomain_problem(prefix)):
         return f"has a prefix that {problem}"

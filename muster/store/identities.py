@@ -11,10 +11,10 @@ SUFFIX_LENGTH = 5
 
 
 class Identities:
-    """New identities, from the machine's own chance unless another is given."""
+    """New identities: nothing secret, so the machine's own chance is asked once, for where to begin."""
 
     def __init__(self, chance: random.Random | None = None) -> None:
-        self._chance = chance or random.SystemRandom()
+        self._chance = chance or random.Random()
 
     def uid(self) -> str:
         return str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
