@@ -44,6 +44,7 @@ from muster.store.backup import backup
 from muster.store.clock import RealClock
 from muster.store.identities import Identities
 from muster.store.objects import Notes, Objects
+from muster.store.records import Key
 from muster.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ async def _begin(front: AsyncStore, objects: Objects) -> None:
 
 def _loops(api: Api, files: TlsFiles, options: UpOptions) -> tuple[Tidying, Following]:
     """What goes on beside the server."""
-    parts: list[Part] = [Aggregation(api.objects)]
+    parts: list[Part[Key]] = [Aggregation(api.objects)]
     if options.has_accounts:
         authority = files.authority.read_text()
         parts.append(Accounts(api.objects, authority=authority, token_for=api.accounts.lasting_token))

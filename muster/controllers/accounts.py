@@ -51,7 +51,7 @@ class Accounts:
             return (key,)
         return ()
 
-    def change(self, key: Key) -> Change[object]:
+    def change(self, key: Key) -> Change[None]:
         steps = {NAMESPACES: self._complete, ACCOUNTS: self._look_at_tokens, SECRETS: self._fill}
         return lambda write: steps[key.resource](write, key)
 

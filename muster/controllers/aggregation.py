@@ -33,7 +33,7 @@ class Aggregation:
     def after(self, event: Event) -> Iterable[Key]:
         return (_ALL,) if event.record.key.resource == RESOURCE else ()
 
-    def change(self, _key: Key) -> Change[object]:
+    def change(self, _key: Key) -> Change[None]:
         return self._settle_all
 
     def _settle_all(self, write: Transaction) -> None:

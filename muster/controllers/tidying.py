@@ -1,97 +1,74 @@
-"""Follows all changes and deletes what they leave behind: what an owner has owned, what was in a namespace, volumes.
+"""Deletes what changes leave behind: what an owner has owned, what was in a namespace, volumes nobody uses.
 
-Started by `app` beside the server. It keeps no state that a restart would lose.
+Started by `app` beside the server.
 """
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Iterable, Iterator
 
+from muster.controllers.following import Following
 from muster.controllers.namespaces import emptied, namespace_after
 from muster.controllers.volumes_in_use import held_after, held_at_start, released
-from muster.store.aio import AsyncStore, AsyncWatch
+from muster.store.aio import AsyncStore
 from muster.store.clock import Clock
-from muster.store.errors import Expired, StoreError, Unavailable
 from muster.store.garbage import collect, first_steps, steps_after
 from muster.store.objects import NAMESPACES, Objects
-from muster.store.port import Change
+from muster.store.port import Change, Store
 from muster.store.records import Event, Key, Scope
 
-log = logging.getLogger(__name__)
-_PAUSE_S = 1.0  # after the store could not write
 
-
-class Tidying:
+class Tidying(Following):
     """The collector of a store."""
 
     def __init__(self, store: AsyncStore, objects: Objects, clock: Clock) -> None:
-        self._store = store
+        super().__init__(store, clock, (_Owned(objects), _Namespaces(objects), _Held(objects)))
+
+
+class _Owned:
+    """What objects own, by the owner's uid."""
+
+    def __init__(self, objects: Objects) -> None:
         self._objects = objects
-        self._clock = clock
-        self._uids: dict[str, None] = {}  # objects to look at, in the order they came up
-        self._namespaces: dict[str, None] = {}
-        self._held: dict[Key, None] = {}  # claims and volumes
 
-    async def run(self) -> None:
-        """Tidy until cancelled."""
-        while True:
-            watch = self._store.watch(Scope(), self._store.store.revision)
-            try:
-                self._look_at_everything()
-                await self._follow(watch)
-            except Expired:
-                log.info("the collector was slower than the history, it looks at everything anew")
-            except Unavailable as problem:
-                log.warning("the collector waits for the store: %s", problem)
-                await self._clock.sleep(_PAUSE_S)
-            finally:
-                watch.close()
+    def first(self, store: Store) -> Iterable[str]:
+        return first_steps(store, self._objects.kinds)
 
-    async def _follow(self, watch: AsyncWatch) -> None:
-        while True:
-            while await self.step():
-                pass
-            for event in (await watch.take()).events:
-                self.note(event)
+    def after(self, event: Event) -> Iterable[str]:
+        return steps_after(event)
 
-    def note(self, event: Event) -> None:
-        """Remember what an event may have left behind."""
-        self._uids.update(dict.fromkeys(steps_after(event)))
-        if name := namespace_after(event):
-            self._namespaces[name] = None
-        self._held.update(dict.fromkeys(held_after(event)))
+    def change(self, uid: str) -> Change[bool]:
+        return collect(self._objects, uid)
 
-    async def step(self) -> bool:
-        """Do one write; gives whether there may be more to do."""
-        if self._uids:
-            uid = next(iter(self._uids))
-            if not await self._has_more(collect(self._objects, uid)):
-                del self._uids[uid]
-            return True
-        if self._namespaces:
-            name = next(iter(self._namespaces))
-            if not await self._has_more(emptied(self._objects, name)):
-                del self._namespaces[name]
-            return True
-        if self._held:
-            key = next(iter(self._held))
-            await self._has_more(released(self._objects, key))
-            del self._held[key]
-            return True
-        return False
 
-    async def _has_more(self, change: Change[bool]) -> bool:
-        try:
-            return await self._store.write(change)
-        except StoreError:
-            raise
-        except Exception:
-            # A fault of Muster's own in one object must not keep all others from being tidied.
-            log.exception("an object could not be tidied")
-            return False
+class _Namespaces:
+    """What is in namespaces that are being deleted, by the namespace's name."""
 
-    def _look_at_everything(self) -> None:
-        store = self._store.store
-        self._uids = dict.fromkeys(first_steps(store, self._objects.kinds))
-        self._namespaces = {record.key.name: None for record in store.page(Scope(NAMESPACES)).records}
-        self._held = dict.fromkeys(held_at_start(store))
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+
+    def first(self, store: Store) -> Iterator[str]:
+        return (record.key.name for record in store.page(Scope(NAMESPACES)).records)
+
+    def after(self, event: Event) -> Iterable[str]:
+        name = namespace_after(event)
+        return (name,) if name else ()
+
+    def change(self, name: str) -> Change[bool]:
+        return emptied(self._objects, name)
+
+
+class _Held:
+    """Claims and volumes that somebody may use."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+
+    def first(self, store: Store) -> Iterator[Key]:
+        return held_at_start(store)
+
+    def after(self, event: Event) -> Iterator[Key]:
+        return held_after(event)
+
+    def change(self, key: Key) -> Change[bool]:
+        return released(self._objects, key)
