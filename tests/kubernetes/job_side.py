@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.controllers.builtin.job_cluster import a_job, a_pod
 from tests.controllers.builtin.job_stories import STORIES, Json, state, tell
-from tests.controllers.builtin.muster_side import muster_side
+from tests.controllers.builtin.muster_side import MusterSide
 from tests.kubernetes.plane import POLL_S, Plane
 
 SETTLED_S = 15.0
@@ -100,7 +100,7 @@ def told(plane: Plane, name: str) -> list[Json]:
     """The states of a real cluster after each step of a story; Muster's tell when to look no longer."""
     real = RealSide(plane, f"told-{list(STORIES).index(name)}")
     found = []
-    with muster_side() as side:
+    with MusterSide.at_work() as side:
         for step in STORIES[name]:
             tell(side, step)
             tell(real, step)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.controllers.builtin.cron_side import muster_side
+from tests.controllers.builtin.cron_side import MusterSide
 from tests.controllers.builtin.cron_stories import STORIES, Json, state
 from tests.controllers.builtin.job_cluster import a_cron_job
 from tests.controllers.builtin.job_stories import ended
@@ -76,7 +76,7 @@ class RealSide:
 @pytest.mark.parametrize("name", STORIES)
 def test_cron_jobs_go_as_in_kubernetes(plane_with_controllers, name):
     real = RealSide(plane_with_controllers.client, f"cron-{list(STORIES).index(name)}")
-    with muster_side() as side:
+    with MusterSide.at_work(start_s=time.time()) as side:
         for step in STORIES[name]:
             side.do(step.verb, step.given)
             real.do(step.verb, step.given)

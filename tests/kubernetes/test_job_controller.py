@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.controllers.builtin.job_stories import STORIES, state, tell
-from tests.controllers.builtin.muster_side import muster_side, recorded
+from tests.controllers.builtin.muster_side import MusterSide, recorded
 from tests.kubernetes.job_side import RealSide, settled
 
 
 @pytest.mark.parametrize("name", STORIES)
 def test_jobs_go_as_in_kubernetes(plane_with_controllers, name):
     real = RealSide(plane_with_controllers, f"story-{list(STORIES).index(name)}")
-    with muster_side() as side:
+    with MusterSide.at_work() as side:
         for step, kept in zip(STORIES[name], recorded()[name], strict=True):
             tell(side, step)
             tell(real, step)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from muster.store.kinds import Propagation
@@ -13,19 +9,12 @@ from muster.store.objects import Part
 from muster.store.records import Key
 from muster.store.rules import Deletion
 from tests.controllers.builtin.cron_stories import Json
-from tests.controllers.builtin.job_cluster import CRON_JOBS, JOBS, PODS, Cluster, a_cron_job, names_of
+from tests.controllers.builtin.job_cluster import CRON_JOBS, JOBS, PODS, a_cron_job, names_of
+from tests.controllers.builtin.stepped import Stepped
 
 
-class MusterSide:
+class MusterSide(Stepped):
     """A cluster in memory."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, cluster: Cluster) -> None:
-        self._loop = loop
-        self._cluster = cluster
-
-    def _run(self, step: Coroutine[Any, Any, Any]) -> None:
-        self._loop.run_until_complete(step)
-        self._loop.run_until_complete(self._cluster.settle())
 
     def cron_job(self) -> Json:
         return self._cluster.get(CRON_JOBS, "c") or {}
@@ -52,23 +41,3 @@ class MusterSide:
                     self._run(cluster.delete(JOBS, name, background))
             case "delete":
                 self._run(cluster.delete(CRON_JOBS, "c", background))
-
-
-@contextmanager
-def muster_side() -> Iterator[MusterSide]:
-    """A cluster of its own at the present time, with the controllers at work."""
-
-    async def start() -> Cluster:
-        cluster = Cluster(start_s=time.time())
-        cluster.start()
-        return cluster
-
-    loop = asyncio.new_event_loop()
-    try:
-        cluster = loop.run_until_complete(start())
-        try:
-            yield MusterSide(loop, cluster)
-        finally:
-            loop.run_until_complete(cluster.close())
-    finally:
-        loop.close()

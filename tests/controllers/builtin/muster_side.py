@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 from muster.store.kinds import Propagation
 from muster.store.records import Key
 from muster.store.rules import Deletion
-from tests.controllers.builtin.job_cluster import JOBS, PODS, Cluster, a_job, a_pod
+from tests.controllers.builtin.job_cluster import JOBS, PODS, a_job, a_pod
 from tests.controllers.builtin.job_stories import Json
+from tests.controllers.builtin.stepped import Stepped
 from tests.support import ROOT
 
 RECORDED = ROOT / "tests" / "controllers" / "builtin" / "job_stories.jsonl"
@@ -26,16 +24,8 @@ def recorded() -> dict[str, list[Json]]:
     return {row["story"]: row["states"] for row in rows}
 
 
-class MusterSide:
+class MusterSide(Stepped):
     """A cluster in memory."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, cluster: Cluster) -> None:
-        self._loop = loop
-        self._cluster = cluster
-
-    def _run(self, step: Coroutine[Any, Any, Any]) -> None:
-        self._loop.run_until_complete(step)
-        self._loop.run_until_complete(self._cluster.settle())
 
     def job(self) -> Json | None:
         return self._cluster.get(JOBS, "j")
@@ -74,23 +64,3 @@ class MusterSide:
                 await cluster.client.delete(key, Deletion(grace_s=given))
             case "relabel":
                 await cluster.relabel(name, {"batch.kubernetes.io/controller-uid": None, "gone": "yes"})
-
-
-@contextmanager
-def muster_side() -> Iterator[MusterSide]:
-    """A cluster of its own, with the controllers at work."""
-
-    async def start() -> Cluster:
-        cluster = Cluster()
-        cluster.start()
-        return cluster
-
-    loop = asyncio.new_event_loop()
-    try:
-        cluster = loop.run_until_complete(start())
-        try:
-            yield MusterSide(loop, cluster)
-        finally:
-            loop.run_until_complete(cluster.close())
-    finally:
-        loop.close()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.controllers.builtin.job_stories import STORIES, state, tell
-from tests.controllers.builtin.muster_side import muster_side, recorded
+from tests.controllers.builtin.muster_side import MusterSide, recorded
 
 
 @pytest.mark.parametrize("name", STORIES)
 def test_a_job_goes_as_in_kubernetes(name):
-    with muster_side() as side:
+    with MusterSide.at_work() as side:
         for step, wanted in zip(STORIES[name], recorded()[name], strict=True):
             tell(side, step)
             assert state(side) == wanted, step
