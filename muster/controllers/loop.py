@@ -31,10 +31,11 @@ AT_ONCE = 16  # keys that one controller works on; their writes become durable t
 class Turn:
     """One look at one key: what is known, what time it is, and the writes that follow from it."""
 
-    def __init__(self, key: Key, view: View, client: Client, now_s: float) -> None:
+    def __init__(self, key: Key, view: View, client: Client, now_s: float, monotonic_s: float = 0.0) -> None:
         self.key = key
         self.view = view
         self.now_s = now_s
+        self.monotonic_s = monotonic_s  # for how long something has been so, whoever sets the machine's clock
         self.again_s: float | None = None  # look again after so many seconds, if nothing happens before
         self.written: dict[str, int] = {}  # the newest revision of own writes, by resource
         self._client = client
@@ -154,7 +155,7 @@ class Loop:
         self._news.clear()
 
     async def _work(self, key: Key) -> None:
-        turn = Turn(key, self._view, self._client, self._clock.now_s())
+        turn = Turn(key, self._view, self._client, self._clock.now_s(), self._clock.monotonic_s())
         is_done = await self._is_reconciled(turn)
         for resource, revision in turn.written.items():
             await self._view.reaches(resource, revision)

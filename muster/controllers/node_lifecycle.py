@@ -8,6 +8,7 @@ is one on paper: what its conditions say is believed for ever.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from muster.controllers.loop import Turn
 from muster.controllers.nodes.heartbeat import LEASE_NAMESPACE, LEASE_S, LEASES, NODES
@@ -30,6 +31,7 @@ _PRESSURES = {
 _OWN = (NOT_READY, UNREACHABLE, UNSCHEDULABLE, *_PRESSURES.values())
 _WATCHED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _MISSED_S = 40.0  # a node may be made anew in that time, and keeps its pods then
+_SOON_S = 0.001  # what is left of a lease after rounding is nothing
 _TAINTED = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
 _NODE_GONE = ("DeletionByPodGC", "PodGC: node no longer exists")
 _SILENT = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
@@ -40,8 +42,13 @@ class NodeLifecycle:
 
     name = "node lifecycle"
 
+    def __init__(self) -> None:
+        self._heard: dict[str, _Heard] = {}  # by node
+
     def keys(self, seen: Seen, _view: View) -> Iterable[Key]:
         if seen.key.resource == NODES:
+            if seen.now is None:
+                self._heard.pop(seen.key.name, None)
             yield seen.key
         elif seen.key.resource == LEASES and seen.key.namespace == LEASE_NAMESPACE and _is_turn(seen):
             yield Key(NODES, "", seen.key.name)
@@ -50,11 +57,10 @@ class NodeLifecycle:
         node = turn.view.get(turn.key)
         if node is None:
             return
-        lease = turn.view.get(Key(LEASES, LEASE_NAMESPACE, turn.key.name))
-        if lease is not None:
-            due_s = _ends_s(lease)
-            if due_s > turn.now_s:
-                turn.look_again(due_s - turn.now_s)
+        left_s = self._left_s(turn)
+        if left_s is not None:
+            if left_s > _SOON_S:
+                turn.look_again(left_s)
             elif _condition(node, "Ready") not in ("Unknown", ""):
                 silent = {**node, "status": _silenced(node["status"], turn.now_s)}
                 await turn.update_status(turn.key, silent)
@@ -65,18 +71,44 @@ class NodeLifecycle:
         if wanted != taints:
             await turn.update(turn.key, {**node, "spec": {**node["spec"], "taints": wanted}})
 
+    def _left_s(self, turn: Turn) -> float | None:
+        """For how long a node's lease still holds; `None` where it has none, or has not renewed it yet."""
+        name = turn.key.name
+        lease = turn.view.get(Key(LEASES, LEASE_NAMESPACE, name))
+        spec = (lease or {}).get("spec") or {}
+        renewed = spec.get("renewTime")
+        if not renewed:
+            self._heard.pop(name, None)
+            return None
+        heard = self._heard[name] = _heard(renewed, self._heard.get(name), turn)
+        return heard.at_s + float(spec.get("leaseDurationSeconds") or LEASE_S) - turn.monotonic_s
+
+
+class _Heard(NamedTuple):
+    """What is known of the last sign of a node, by the clock that nobody can set."""
+
+    renewed: str  # what the lease said
+    at_s: float
+    looked_at_s: float
+
+
+def _heard(renewed: str, last: _Heard | None, turn: Turn) -> _Heard:
+    """When a node was heard of last: by what its lease says where that can be, else now.
+
+    A lease carries the time of a clock that may be set. Taken at its word, a clock that jumps ahead would silence all
+    nodes at once, and one that jumps back would hide for as long that a node is silent.
+    """
+    now_s = turn.monotonic_s
+    if last is not None and last.renewed == renewed:
+        return last._replace(looked_at_s=now_s)
+    said_s = now_s - (turn.now_s - parse_moment(renewed, "spec.renewTime"))
+    can_be = last is not None and last.looked_at_s <= said_s <= now_s
+    return _Heard(renewed, said_s if can_be else now_s, now_s)
+
 
 def _is_turn(seen: Seen) -> bool:
     """Whether a lease is new or gone; one that is renewed in time changes nothing."""
     return seen.before is None or seen.now is None
-
-
-def _ends_s(lease: Object) -> float:
-    spec = lease.get("spec") or {}
-    renewed = spec.get("renewTime")
-    if not renewed:
-        return float("inf")
-    return parse_moment(renewed, "spec.renewTime") + float(spec.get("leaseDurationSeconds") or LEASE_S)
 
 
 def _condition(node: Object, kind: str) -> str:

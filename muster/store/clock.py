@@ -61,6 +61,10 @@ class VirtualClock:
             heapq.heappop(self._sleepers)  # cancelled while asleep
         return self._sleepers[0][0] if self._sleepers else None
 
+    def set_by(self, seconds: float) -> None:
+        """Set the clock ahead or back as somebody may do with a machine's; no time passes by it."""
+        self._start_s += seconds
+
     def advance(self, seconds: float) -> None:
         """Let time pass and wake whom it has become time for, in order."""
         assert seconds >= 0, f"time does not go back by {-seconds} s"

@@ -78,6 +78,23 @@ ROWS: dict[str, list[str]] = {
     "tokens of pages that were changed": [
         "apiserver/test_server_lists::test_a_forged_token_shows_nothing_of_another_namespace"
     ],
+    "a clock that is set": [
+        "controllers/nodes/test_simulated::test_a_clock_that_is_set_silences_no_node_and_hides_none_that_is_silent"
+    ],
+    "gangs of no pods, of more than there are, of a billion": [
+        "app/test_placement_input::test_a_gang_larger_than_the_cluster_never_starts",
+        "app/test_placement_input::test_a_minimum_that_is_none",
+        "app/test_placement_input::test_more_pods_than_kubernetes_counts",
+    ],
+    "cohorts in a ring, without their parent, a thousand deep": [
+        "app/test_plan::test_long_chains_of_cohorts",
+        "app/test_plan::test_a_ring_of_cohorts_stops_its_queues",
+        "engine/test_tree::test_chain_of_a_thousand_cohorts_needs_no_deep_stack",
+    ],
+    "weights of nothing, beyond measure, below nothing": [
+        "dialects/kueue/test_validate_queues::test_cluster_queues",
+        "engine/test_usage_history::test_weight_zero_comes_last",
+    ],
     "more watches or requests than there is room for": [
         "apiserver/test_server_watch::test_beyond_the_limit_a_watch_is_refused",
         "apiserver/test_connections::test_an_answer_that_nobody_reads_is_not_kept",

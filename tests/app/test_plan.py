@@ -124,6 +124,15 @@ def test_long_chains_of_cohorts(depth):
     assert [step.workload.split("-")[1] for step in report.steps] == ["train"]
 
 
+@pytest.mark.parametrize("size", [2, 1000])
+def test_a_ring_of_cohorts_stops_its_queues(size):
+    cohort = "kind: Cohort\napiVersion: kueue.x-k8s.io/v1beta2\nmetadata: {name: c%d}\nspec: {parentName: c%d}\n"
+    ring = parse_documents("---\n".join(cohort % (number, (number + 1) % size) for number in range(size)), "ring.yaml")
+    queues = parse_documents(QUEUES.replace("namespaceSelector: {}", "namespaceSelector: {}\n  cohortName: c0"), "q")
+    report = plan_objects([*queues, *ring, job("train", 3)], PlanOptions(now=NOW))
+    assert [one.verdict.code for one in report.waiting] == [Code.QUEUE_INACTIVE]
+
+
 # The worked example and the reference manifests ----------------------------------------------------------------------
 
 

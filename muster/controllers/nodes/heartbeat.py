@@ -18,6 +18,7 @@ NODES, LEASES = "nodes", "leases.coordination.k8s.io"
 LEASE_NAMESPACE = "kube-node-lease"
 RENEW_S, LEASE_S = 10.0, 40
 RENEWALS_A_SECOND = 20
+_ROUNDING_S = 0.001
 STATUS_S = 300.0  # how old the status may become while nothing changes
 _FINE = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -57,9 +58,9 @@ class Heartbeats:
         if lease is None:
             await turn.create(LEASES, self._lease(node, turn.now_s))
         else:
-            due_s = _renewed_s(lease) + self._pause_s
-            if due_s > turn.now_s + 0.001:
-                turn.look_again(due_s - turn.now_s)
+            waited_s = turn.now_s - _renewed_s(lease)  # below nothing: the clock was set back since
+            if -_ROUNDING_S <= waited_s < self._pause_s - _ROUNDING_S:
+                turn.look_again(self._pause_s - waited_s)
                 return
             wanted = self._lease(node, turn.now_s)
             await turn.update(key, {**lease, "spec": {**(lease.get("spec") or {}), **wanted["spec"]}})

@@ -216,6 +216,26 @@ def test_nodes_become_ready_and_stay_it():
     in_world(story)
 
 
+@pytest.mark.parametrize("hours", [24, -24, 0.01, -0.01])
+def test_a_clock_that_is_set_silences_no_node_and_hides_none_that_is_silent(hours):
+    async def story(world: World) -> None:
+        lost, kept = await world.add("lost"), await world.add("kept", nodeName="m")
+        await world.pass_time(95)
+        world.clock.set_by(hours * 3600)
+        for _ in range(10):
+            await world.pass_time(9)
+            assert taints(world, Key("nodes", "", "n")) == set() == taints(world, Key("nodes", "", "m"))
+        await world.annotate(Key("nodes", "", "n"), "failed", "true")
+        world.clock.set_by(-hours * 3600)
+        await world.pass_time(90)
+        assert taints(world, Key("nodes", "", "n")) == {"NoSchedule", "NoExecute"}
+        assert not deleting(world, lost)
+        await world.pass_time(300)
+        assert (deleting(world, lost), deleting(world, kept)) == (True, False)
+
+    in_world(story, "n", "m")
+
+
 @pytest.mark.parametrize("effect", ["NoSchedule", "PreferNoSchedule"])
 def test_only_taints_that_say_so_drive_pods_away(effect):
     async def story(world: World) -> None:
