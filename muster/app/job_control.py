@@ -14,18 +14,13 @@ from muster.app.plugins import integrations
 from muster.controllers import places
 from muster.controllers.feed import Feed
 from muster.controllers.jobs import Jobs, indexes, resources
-from muster.controllers.loop import Loop, Turn
+from muster.controllers.loop import Loop
 from muster.controllers.view import View
 from muster.dialects.kueue.job_admission import JobRules
-from muster.dialects.kueue.write import Event
 from muster.engine.contracts import Integration
-from muster.model.errors import InvalidObject
-from muster.model.times import moment_text
 from muster.store.aio import AsyncStore
 from muster.store.client import Client
 from muster.store.clock import Clock
-from muster.store.errors import StoreError
-from muster.store.kinds import Object
 from muster.store.port import Store
 
 log = logging.getLogger(__name__)
@@ -64,10 +59,9 @@ class JobControl:
     ) -> None:
         chosen = configuration or Configuration()
         kinds = managed_kinds(chosen)
-        self._client = client
         view = View({**indexes(kinds), **places.INDEXES})
         self.feed = Feed(store, view, clock, resources={*resources(kinds), places.PODS})
-        self.loop = Loop(Jobs(kinds, job_rules(chosen), self._tell), self.feed, client, clock)
+        self.loop = Loop(Jobs(kinds, job_rules(chosen)), self.feed, client, clock)
         self.places = Loop(places.Places(), self.feed, client, clock)
 
     async def run(self) -> None:
@@ -76,30 +70,3 @@ class JobControl:
             group.create_task(self.feed.run())
             group.create_task(self.loop.run())
             group.create_task(self.places.run())
-
-    async def _tell(self, turn: Turn, about: Object, event: Event) -> None:
-        """Write an event; one that cannot be written is lost, as events are."""
-        try:
-            await self._client.create("events", _event_object(about, event, turn.now_s))
-        except (StoreError, InvalidObject) as problem:
-            log.debug("an event about %s is lost: %s", event.object, problem)
-
-
-def _event_object(about: Object, event: Event, now_s: float) -> Object:
-    metadata = about["metadata"]
-    moment = moment_text(now_s)
-    named = {name: metadata[name] for name in ("namespace", "name", "uid", "resourceVersion")}
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"generateName": f"{metadata['name'][:50]}.", "namespace": metadata["namespace"]},
-        "involvedObject": {"apiVersion": about["apiVersion"], "kind": about["kind"], **named},
-        "type": event.type,
-        "reason": event.reason,
-        "message": event.message[:1024],
-        "source": {"component": _COMPONENT},
-        "reportingComponent": _COMPONENT,
-        "firstTimestamp": moment,
-        "lastTimestamp": moment,
-        "count": 1,
-    }

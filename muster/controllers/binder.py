@@ -12,9 +12,10 @@ from collections.abc import Iterable
 
 from muster.controllers.belonging import PODS, WORKLOADS, has_condition, object_key, pods_of, workload_of
 from muster.controllers.carrying_out import Annotate, unscheduled
+from muster.controllers.events import Events
 from muster.controllers.loop import Turn
 from muster.controllers.seating import SLOT_ANNOTATION, Pod, seat
-from muster.controllers.telling import event_object, scheduled
+from muster.controllers.telling import SCHEDULER, note_of, scheduled
 from muster.controllers.view import Seen, View
 from muster.dialects.kueue.slots_text import recorded_slots
 from muster.dialects.pods import workload_key
@@ -22,7 +23,7 @@ from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
 from muster.model.workload import Slot
 from muster.store.binding import Binding
-from muster.store.errors import Conflict, NotFound, StoreError
+from muster.store.errors import Conflict, NotFound
 from muster.store.kinds import Object
 from muster.store.records import Key
 
@@ -37,6 +38,7 @@ class Binder:
 
     def __init__(self, annotate: Annotate) -> None:
         self._annotate = annotate
+        self._events = Events(SCHEDULER)
 
     def keys(self, seen: Seen, view: View) -> Iterable[Key]:
         """The workload itself, or the one that a pod belongs to."""
@@ -72,11 +74,8 @@ class Binder:
         annotations = {**self._annotate(Fields(pod), slot, turn.now_s), SLOT_ANNOTATION: note}
         uid = pod["metadata"]["uid"]
         await turn.bind(Binding(key=key, node=slot.node, uid=uid, annotations=annotations))
-        event = event_object(scheduled(workload_key(key.namespace, key.name), slot.node), dict(pod), turn.now_s)
-        try:
-            await turn.tell(event)
-        except StoreError as problem:
-            log.debug("an event was not written: %s", problem)
+        told = note_of(scheduled(workload_key(key.namespace, key.name), slot.node))
+        await self._events.tell(turn, dict(pod), told)
 
     async def _refuse(self, turn: Turn, pod: Object) -> None:
         status = unscheduled(pod, NO_SLOT, turn.now_s)

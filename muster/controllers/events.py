@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from muster.controllers.loop import Turn
 from muster.model.errors import InvalidObject
 from muster.model.times import moment_text
+from muster.store.client import Client
 from muster.store.errors import StoreError
 from muster.store.kinds import Object
 from muster.store.records import Key
@@ -44,25 +45,24 @@ class Events:
         self._known: OrderedDict[tuple[str, Note], tuple[float, Object]] = OrderedDict()  # by uid and what was said
 
     async def tell(self, turn: Turn, about: Object, note: Note) -> None:
+        """Write down what has happened to an object in a turn; nobody waits to see it."""
+        await self.write(turn.client, about, note, turn.now_s)
+
+    async def write(self, client: Client, about: Object, note: Note, now_s: float) -> None:
         """Write down what has happened to an object."""
         place = (str(about["metadata"]["uid"]), note)
         told_s, told = self._known.pop(place, (0.0, None))
         try:
-            if told is not None and turn.now_s - told_s < AGAIN_S:
-                kept = await self._raised(turn, told)
+            if told is not None and now_s - told_s < AGAIN_S:
+                kept = await _raised(client, told, now_s)
             else:
-                kept = await turn.create(EVENTS, self._event(about, note, turn.now_s))
+                kept = await client.create(EVENTS, self._event(about, note, now_s))
         except (StoreError, InvalidObject) as problem:
             log.debug("an event about %s is lost: %s", about["metadata"]["name"], problem)
             return
-        self._known[place] = (turn.now_s, kept)
+        self._known[place] = (now_s, kept)
         if len(self._known) > _KNOWN_MOST:
             self._known.popitem(last=False)
-
-    async def _raised(self, turn: Turn, told: Object) -> Object:
-        key = Key(EVENTS, told["metadata"]["namespace"], told["metadata"]["name"])
-        again = {**told, "count": told["count"] + 1, "lastTimestamp": moment_text(turn.now_s)}
-        return await turn.update(key, again)
 
     def _event(self, about: Object, note: Note, now_s: float) -> Object:
         metadata = about["metadata"]
@@ -83,6 +83,11 @@ class Events:
             "lastTimestamp": moment_text(now_s),
             "count": 1,
         }
+
+
+async def _raised(client: Client, told: Object, now_s: float) -> Object:
+    key = Key(EVENTS, told["metadata"]["namespace"], told["metadata"]["name"])
+    return await client.update(key, {**told, "count": told["count"] + 1, "lastTimestamp": moment_text(now_s)})
 
 
 def _reference(about: Object) -> Object:

@@ -7,16 +7,17 @@ stored objects alone, in `dialects.kueue.job_steps`, one write at a time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+from muster.controllers.events import WARNING, Events, Note
 from muster.controllers.loop import Turn
+from muster.controllers.telling import note_of
 from muster.controllers.view import Seen, Terms, View
 from muster.dialects.kueue.defaults import IN_USE_FINALIZER
 from muster.dialects.kueue.job_admission import JobRules, is_managed
 from muster.dialects.kueue.job_steps import WORKLOADS, Case, Step, Verb, next_step, without_finalizer
 from muster.dialects.kueue.job_workloads import Surroundings, prebuilt_name
 from muster.dialects.kueue.names import GROUP
-from muster.dialects.kueue.write import Event
 from muster.engine.contracts import Integration
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
@@ -27,10 +28,9 @@ from muster.store.rules import Deletion
 log = logging.getLogger(__name__)
 FLAVORS, CLASSES = f"resourceflavors.{GROUP}", f"workloadpriorityclasses.{GROUP}"
 POD_CLASSES, NAMESPACES = "priorityclasses.scheduling.k8s.io", "namespaces"
+COMPONENT = "muster-jobs"  # who tells of them
 _AGAIN_S = 60.0  # after which a job that cannot be brought on is looked at again
 _OWNERS_MOST = 10  # how far up a job is looked for that it is a part of
-
-Tell = Callable[[Turn, Object, Event], Awaitable[None]]  # about an object
 
 
 def resources(kinds: Iterable[Integration]) -> frozenset[str]:
@@ -48,11 +48,11 @@ class Jobs:
 
     name = "jobs"
 
-    def __init__(self, kinds: Iterable[Integration], rules: JobRules, tell: Tell) -> None:
+    def __init__(self, kinds: Iterable[Integration], rules: JobRules) -> None:
         self._by_resource = {kind.resource: kind for kind in kinds}
         self._by_kind = {(kind.gvk.group, kind.gvk.kind): kind for kind in self._by_resource.values()}
         self._rules = rules
-        self._tell = tell
+        self._events = Events(COMPONENT)
 
     def keys(self, seen: Seen, view: View) -> Iterable[Key]:
         if (kind := self._by_resource.get(seen.key.resource)) is not None:
@@ -96,9 +96,8 @@ class Jobs:
         try:
             step = next_step(case)
         except InvalidObject as problem:
-            key = f"{turn.key.namespace}/{turn.key.name}"
             log.info("%s cannot be brought on: %s", turn.key, problem)
-            await self._tell(turn, job, Event("Warning", key, "ErrWorkloadCompose", str(problem)))
+            await self._events.tell(turn, job, Note(WARNING, "ErrWorkloadCompose", str(problem)))
             turn.look_again(_AGAIN_S)
             return
         if step is None:
@@ -106,7 +105,7 @@ class Jobs:
         await self._write(turn, step)
         if step.event is not None:
             log.info("%s %s: %s", turn.key, step.event.reason, step.event.message)
-            await self._tell(turn, job, step.event)
+            await self._events.tell(turn, job, note_of(step.event))
 
     async def _write(self, turn: Turn, step: Step) -> None:
         metadata = step.obj["metadata"]

@@ -38,7 +38,7 @@ class Turn:
         self.monotonic_s = monotonic_s  # for how long something has been so, whoever sets the machine's clock
         self.again_s: float | None = None  # look again after so many seconds, if nothing happens before
         self.written: dict[str, int] = {}  # the newest revision of own writes, by resource
-        self._client = client
+        self.client = client  # for writes that nobody waits to see
 
     def look_again(self, after_s: float) -> None:
         """Have the key looked at again, whatever happens; the soonest time counts."""
@@ -46,30 +46,26 @@ class Turn:
 
     async def create(self, resource: str, given: Object) -> Object:
         """Add an object."""
-        return self._note(resource, await self._client.create(resource, given))
+        return self._note(resource, await self.client.create(resource, given))
 
     async def update(self, key: Key, given: Object) -> Object:
         """Replace an object in the state it was seen in."""
-        return self._note(key.resource, await self._client.update(key, given))
+        return self._note(key.resource, await self.client.update(key, given))
 
     async def update_status(self, key: Key, given: Object) -> Object:
         """Replace the status of an object in the state it was seen in."""
-        return self._note(key.resource, await self._client.update(key, given, Part.STATUS))
+        return self._note(key.resource, await self.client.update(key, given, Part.STATUS))
 
     async def delete(self, key: Key, deletion: Deletion = PLAINLY) -> Object | None:
         """Remove an object, or mark it; gives its last state, and `None` if it was gone already."""
         try:
-            return self._note(key.resource, await self._client.delete(key, deletion))
+            return self._note(key.resource, await self.client.delete(key, deletion))
         except NotFound:
             return None
 
-    async def tell(self, event: Object) -> None:
-        """Add an event about an object; nobody waits to see it."""
-        await self._client.create("events", event)
-
     async def bind(self, binding: Binding) -> None:
         """Put a pod on a node."""
-        self._note_revision(binding.key.resource, await self._client.bind(binding))
+        self._note_revision(binding.key.resource, await self.client.bind(binding))
 
     def _note(self, resource: str, kept: Object) -> Object:
         self._note_revision(resource, int(kept["metadata"]["resourceVersion"]))

@@ -16,9 +16,10 @@ from typing import TypeVar
 
 from muster.controllers.cache import Cache
 from muster.controllers.carrying_out import Annotate, Removal, StatusWrite, Write, Writer, key_of
+from muster.controllers.events import Events
 from muster.controllers.feed import Feed
 from muster.controllers.queue_status import QueueStatus
-from muster.controllers.telling import event_object, events_of_decision, events_of_refusal
+from muster.controllers.telling import SCHEDULER, events_of_decision, events_of_refusal, note_of
 from muster.controllers.view import Seen
 from muster.dialects.kueue.write import Event, status_after_checks
 from muster.engine.decide import decide
@@ -69,6 +70,7 @@ class Scheduler:
         self._annotate = annotate
         self._news = asyncio.Event()
         self._written: dict[str, int] = {}  # the newest revision of own writes, by resource
+        self._events = Events(SCHEDULER)
         self._queues = QueueStatus(feed.view, client)
         self.think: Think[Decided] = at_once
         self.is_idle = False
@@ -228,15 +230,10 @@ class Scheduler:
     # Events ----------------------------------------------------------------------------------------------------------
 
     async def _tell(self, events: list[Event], now: float) -> None:
-        """Write events; one that cannot be written is lost, as events are."""
         for event in events:
             obj = self._view.get(key_of(event.object))
-            if obj is None:
-                continue
-            try:
-                await self._client.create("events", event_object(event, obj, now))
-            except (StoreError, InvalidObject) as problem:
-                log.debug("an event was not written: %s", problem)
+            if obj is not None:
+                await self._events.write(self._client, obj, note_of(event), now)
 
 
 def run_cycles(state: EngineState, now: float) -> Decided:

@@ -1,16 +1,15 @@
-"""Events about decisions: what is told, and the object that tells it. Used by the scheduler and the binder."""
+"""What is told of decisions. Used by the scheduler, the binder and the control of jobs."""
 
 from __future__ import annotations
 
 from muster.controllers.belonging import PODS
 from muster.controllers.carrying_out import key_of
+from muster.controllers.events import Note
 from muster.dialects.kueue.write import Event, events_of, published_reason
 from muster.model.plan import Decision, Plan, Reserve
 from muster.model.reason import Verdict
-from muster.model.times import moment_text
-from muster.store.kinds import Object
 
-MESSAGE_MOST = 1024  # characters; the API takes no more
+SCHEDULER = "muster-scheduler"  # who tells it
 
 
 def events_of_decision(decision: Decision) -> list[Event]:
@@ -34,22 +33,6 @@ def events_of_refusal(verdict: Verdict) -> list[Event]:
     return [Event("Warning", verdict.workload, reason, verdict.told)]
 
 
-def event_object(event: Event, about: Object, now: float) -> Object:
-    """An event as the API has it."""
-    metadata = about["metadata"]
-    when = moment_text(now)
-    reference = {"apiVersion": about["apiVersion"], "kind": about["kind"], "name": metadata["name"]}
-    reference |= {"namespace": metadata["namespace"], "uid": metadata["uid"]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"generateName": f"{metadata['name']}.", "namespace": metadata["namespace"]},
-        "involvedObject": reference,
-        "type": event.type,
-        "reason": event.reason,
-        "message": event.message[:MESSAGE_MOST],
-        "source": {"component": "muster-scheduler"},
-        "firstTimestamp": when,
-        "lastTimestamp": when,
-        "count": 1,
-    }
+def note_of(event: Event) -> Note:
+    """What is told of an object, without the object."""
+    return Note(event.type, event.reason, event.message)

@@ -12,13 +12,13 @@ from typing import Any
 from muster.apiserver.admission.jobs import JobAdmission
 from muster.app.kinds import catalog
 from muster.app.plugins import integrations
+from muster.controllers.events import EVENTS
 from muster.controllers.feed import Feed
 from muster.controllers.jobs import Jobs, indexes, resources
-from muster.controllers.loop import Loop, Turn
+from muster.controllers.loop import Loop
 from muster.controllers.view import View
 from muster.dialects.kueue.job_admission import JobRules
 from muster.dialects.kueue.job_steps import WORKLOADS
-from muster.dialects.kueue.write import Event
 from muster.model.times import moment_text
 from muster.store.aio import AsyncStore
 from muster.store.client import PlainClient
@@ -86,7 +86,6 @@ class World:
         self.admission = JobAdmission(self.store, KINDS, self.rules)
         self.client = Mortal(self.front, self.objects)
         self.plain = PlainClient(self.front, self.objects, "tests")
-        self.events: list[str] = []
         self.tasks: list[asyncio.Task[None]] = []
         self.haste: Random | None = None  # None: one thing after the other
         self.start()
@@ -95,7 +94,7 @@ class World:
         """Run a reconciler that knows nothing yet."""
         view = View(indexes(KINDS))
         feed = Feed(self.front, view, self.clock, resources=resources(KINDS))
-        self.loop = Loop(Jobs(KINDS, self.rules, self._tell), feed, self.client, self.clock)
+        self.loop = Loop(Jobs(KINDS, self.rules), feed, self.client, self.clock)
         self.tasks = [asyncio.create_task(feed.run()), asyncio.create_task(self.loop.run())]
 
     async def stop(self) -> None:
@@ -103,8 +102,12 @@ class World:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
-    async def _tell(self, _turn: Turn, about: Object, event: Event) -> None:
-        self.events.append(f"{about['metadata']['name']} {event.reason}: {event.message}")
+    @property
+    def events(self) -> list[str]:
+        """What was told, in the order in which it was said first."""
+        found = sorted(self.store.page(Scope(EVENTS)).records, key=lambda one: one.created)
+        told = [decode(one) for one in found]
+        return [f"{one['involvedObject']['name']} {one['reason']}: {one['message']}" for one in told]
 
     async def pause(self) -> None:
         """After something was done: until all have dealt with it, or in haste until some may have begun to."""
