@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from muster.agent.local.checkpoints import Checkpoints
 from muster.agent.local.commands import LocalStreams
 from muster.agent.local.environment import CannotStart
 from muster.agent.local.node import SOURCES, LocalNode, local_node
@@ -46,6 +47,12 @@ from muster.store.port import Change
 from muster.store.records import Key, Scope
 
 LOCAL = "local"
+_OWNERS = {
+    "Job": "jobs.batch",
+    "StatefulSet": "statefulsets.apps",
+    "ReplicaSet": "replicasets.apps",
+    "DaemonSet": "daemonsets.apps",
+}
 _TOKEN_S, _TOKEN_LEAST_S, _TOKEN_SHARE = 3_600, 600, 0.8
 _TOKENS_KEPT = 4_096
 
@@ -77,8 +84,15 @@ class Nodes:
         if self._options.has_local:
             capacity = local_node(LOCAL)["status"]["capacity"]
             token_for = PodTokens(self._store, accounts, self._clock).of
-            host = Host(clock=self._clock, capacity=capacity, token_for=token_for, variables=base_variables(url))
-            self._local = LocalNode(LOCAL, folder / "local-node", host)
+            place = folder / "local-node"
+            host = Host(
+                clock=self._clock,
+                capacity=capacity,
+                token_for=token_for,
+                variables=base_variables(url),
+                checkpoints=Checkpoints(place / "checkpoints", self._clock, self._is_there),
+            )
+            self._local = LocalNode(LOCAL, place, host)
             self.streams.by_node[LOCAL] = LocalStreams(self._local, self._clock)
 
     def _find(self, resource: str, namespace: str, name: str) -> Object | None:
@@ -87,6 +101,14 @@ class Nodes:
             return decode(self._store.store.get(Key(resource, namespace, name)))
         except NotFound:
             return None
+
+    def _is_there(self, owner: Object) -> bool:
+        """Whether an owner of pods still exists; kinds that are not known here are believed to."""
+        resource = _OWNERS.get(owner["kind"])
+        if resource is None:
+            return True
+        found = self._find(resource, owner["namespace"], owner["name"])
+        return found is not None and found["metadata"]["uid"] == owner["uid"]
 
     async def register(self) -> None:
         """Have all nodes be there, and those be gone that an earlier file had."""

@@ -81,6 +81,7 @@ class LocalNode:
                 return
             known[1].forget()
             known[1].folder.remove()
+            self._host.checkpoints.tidy()
             del self._pods[turn.key]
         if pod is None or pod["spec"].get("nodeName") != self.node:
             return
@@ -93,8 +94,8 @@ class LocalNode:
             return
         if after.status != status:
             await turn.update_status(turn.key, {**pod, "status": after.status})
-            for note in notes_of(pod, after.status):
-                await self._events.tell(turn, pod, note)
+        for note in (*notes_of(pod, after.status), *after.notes):
+            await self._events.tell(turn, pod, note)
         if is_deleting and after.is_over:
             await turn.delete(turn.key, Deletion(grace_s=0, uid=uid))
         elif after.due_s is not None and not after.is_over:
@@ -116,6 +117,7 @@ class LocalNode:
                 for run in left.living():
                     run.end_at_once()
                 left.remove()
+        self._host.checkpoints.tidy()
 
     async def close(self) -> None:
         """End all processes: those that can be asked are asked first."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from muster.agent.local.checkpoints import VARIABLE, Checkpoint, Checkpoints, checkpoint_of
 from muster.agent.local.environment import (
     CannotStart,
     Find,
@@ -25,6 +26,7 @@ from muster.agent.local.environment import (
 from muster.agent.local.probes import Prober, Target, act
 from muster.agent.local.processes import PodFolder, RunFolder, Start, Watch
 from muster.agent.local.volumes import TokenFor, place_mounts, place_volumes
+from muster.controllers.events import NORMAL, WARNING, Note
 from muster.controllers.nodes.containers import BackOff, Container, PodPlan, Steps, named, next_steps
 from muster.controllers.nodes.pod_status import Situation, deadline_s, halt_of, pod_status
 from muster.model.quantity import parse_quantity
@@ -47,6 +49,7 @@ class Host:
     capacity: Mapping[str, str]
     token_for: TokenFor
     variables: Mapping[str, str]  # that every container gets
+    checkpoints: Checkpoints
     back_off: BackOff = field(default_factory=BackOff)
 
 
@@ -57,7 +60,7 @@ class _Stop:
     number: int  # of its run
     asked_s: float
     until_s: float
-    hook: asyncio.Task[bool] | None = None
+    hook: asyncio.Task[None] | None = None
     is_asked: bool = False
 
 
@@ -80,6 +83,7 @@ class Next(NamedTuple):
     due_s: float | None
     is_over: bool
     is_settled: bool = True  # no command is just being started: what becomes of it is worth waiting for
+    notes: tuple[Note, ...] = ()  # what people should know beside that
 
 
 class LocalPod:
@@ -94,6 +98,7 @@ class LocalPod:
         self._stops: dict[str, _Stop] = {}
         self._waits: dict[str, CannotStart] = {}
         self._dues: list[float] = []
+        self._notes: list[Note] = []
 
     def step(self, pod: Object, find: Find, now_s: float) -> Next:
         """Do what is to be done with the pod now."""
@@ -122,7 +127,8 @@ class LocalPod:
             self._dues.append(due_s)
         runs = (self.folder.runs(name) for name, state in known.items() if state.is_running)
         is_settled = not any(each[-1].is_coming_up for each in runs)
-        return Next(status, min(self._dues, default=None), steps.is_over, is_settled)
+        notes, self._notes = (tuple(self._notes), []) if is_settled else ((), self._notes)
+        return Next(status, min(self._dues, default=None), steps.is_over, is_settled, notes)
 
     def end_at_once(self) -> bool:
         """Kill all that runs; gives whether nothing does any more."""
@@ -151,12 +157,20 @@ class LocalPod:
             if state.is_running:
                 live = self._followed(container, self.folder.runs(name)[-1])
                 state = replace(state, is_started=live.is_started, is_ready=live.is_ready)
-            elif (live_before := self._live.pop(name, None)) is not None and live_before.task is not None:
-                live_before.task.cancel()
+            else:
+                self._leave_off(name)
             if not state.is_running and (problem := self._waits.get(name)) is not None:
                 state = replace(state, waits_for=problem.reason, waits_because=str(problem))
             known[name] = state
         return known
+
+    def _leave_off(self, name: str) -> None:
+        """Ask nothing more of a container that has ended."""
+        live, stop = self._live.pop(name, None), self._stops.pop(name, None)
+        if live is not None and live.task is not None:
+            live.task.cancel()
+        if stop is not None and stop.hook is not None:
+            stop.hook.cancel()
 
     def _followed(self, container: Object, run: RunFolder) -> _Live:
         """What is known of a run; from the first look on it is watched and asked."""
@@ -232,6 +246,8 @@ class LocalPod:
         volumes = place_volumes(around.pod, self.folder.volumes, around, self._host.token_for)
         run = self.folder.next_run(container["name"])
         base = {**self._host.variables, "HOSTNAME": around.pod["metadata"]["name"], "HOME": str(run.root)}
+        if checkpoint_of(around.pod) is not None:
+            base[VARIABLE] = str(self._host.checkpoints.folder_of(around.pod))
         variables = environment_of(container, around, base)
         command = command_of(container, variables)
         paths = Paths(run.root, place_mounts(container, run.root, volumes, variables))
@@ -259,7 +275,7 @@ class LocalPod:
         for name in (*steps.stop, *(unhealthy - set(steps.stop))):
             runs = self.folder.runs(name)
             if runs:
-                self._stop(named(plan.all, name), runs[-1], self._grace_s(pod, name), now_s)
+                self._stop(named(plan.all, name), runs[-1], pod, now_s)
 
     def _grace_s(self, pod: Object, name: str) -> float:
         metadata, spec = pod["metadata"], pod["spec"]
@@ -271,17 +287,17 @@ class LocalPod:
         grace_s = spec.get("terminationGracePeriodSeconds")
         return float(_GRACE_S if grace_s is None else grace_s)
 
-    def _stop(self, container: Object, run: RunFolder, grace_s: float, now_s: float) -> None:
+    def _stop(self, container: Object, run: RunFolder, pod: Object, now_s: float) -> None:
         """Ask a container to end: its hook first, then a signal, and when the time is over there is no choice."""
         name = container["name"]
+        grace_s = self._grace_s(pod, name)
         stop = self._stops.get(name)
         if stop is None or stop.number != run.number:
             stop = self._stops[name] = _Stop(run.number, now_s, now_s + grace_s)
             hook = (container.get("lifecycle") or {}).get("preStop")
-            if hook is not None:
-                start = run.started()
-                target = Target(container=container, folder=start["folder"], environment=start["environment"])
-                stop.hook = asyncio.create_task(_is_done(hook, target))
+            checkpoint = self._checkpoint(pod, name) if grace_s > 0 else None
+            if hook is not None or checkpoint is not None:
+                stop.hook = asyncio.create_task(self._before_stop(run, container, checkpoint, grace_s))
                 stop.hook.add_done_callback(lambda _done: self._poke())
         stop.until_s = min(stop.until_s, stop.asked_s + grace_s)
         if now_s >= stop.until_s:
@@ -293,6 +309,45 @@ class LocalPod:
             stop.is_asked = run.signal(_stop_signal(container))
             if not stop.is_asked:
                 self._dues.append(now_s + _SOON_S)
+
+    def _checkpoint(self, pod: Object, name: str) -> Checkpoint | None:
+        """How a container saves its work before it leaves; one that has failed has nothing to save."""
+        if not pod["metadata"].get("deletionTimestamp"):
+            return None
+        with contextlib.suppress(CannotStart):  # the annotations were good when it was begun
+            checkpoint = checkpoint_of(pod)
+            return checkpoint if checkpoint is not None and checkpoint.container == name else None
+        return None
+
+    async def _before_stop(
+        self, run: RunFolder, container: Object, checkpoint: Checkpoint | None, grace_s: float
+    ) -> None:
+        """Have a container save its work, then run its hook."""
+        start = run.started()
+        target = Target(container=container, folder=start["folder"], environment=start["environment"])
+        if checkpoint is not None:
+            await self._save(run, checkpoint, target, checkpoint.grace_s(grace_s))
+        hook = (container.get("lifecycle") or {}).get("preStop")
+        if hook is not None:
+            await _is_done(hook, target)
+
+    async def _save(self, run: RunFolder, checkpoint: Checkpoint, target: Target, within_s: float) -> None:
+        name = checkpoint.container
+        if not checkpoint.command:
+            run.signal(checkpoint.signal)
+            said = f"Sent {signal.Signals(checkpoint.signal).name} to container {name} to save its work"
+            self._notes.append(Note(NORMAL, "Checkpoint", said))
+            await self._host.clock.sleep(within_s)  # it ends by then, or goes on until it is told to
+            return
+        has_saved = False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                has_saved = await _is_done({"exec": {"command": ["sh", "-c", checkpoint.command]}}, target)
+        if has_saved:
+            self._notes.append(Note(NORMAL, "Checkpoint", f"Container {name} has saved its work"))
+        else:
+            problem = f"The checkpoint command of container {name} failed, or was not done after {within_s:g}s"
+            self._notes.append(Note(WARNING, "CheckpointFailed", problem))
 
 
 async def _is_done(hook: Object, target: Target) -> bool:

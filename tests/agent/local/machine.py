@@ -13,6 +13,7 @@ from typing import Any
 
 import uvloop
 
+from muster.agent.local.checkpoints import Checkpoints
 from muster.agent.local.commands import LocalStreams
 from muster.agent.local.node import LocalNode
 from muster.agent.local.pod import Host
@@ -47,6 +48,7 @@ class Machine:
     node: LocalNode
     streams: LocalStreams
     feed: Feed
+    owners: set[str]  # the names of those that are there, as far as checkpoints are concerned
 
     async def create(self, name: str, *containers: Object, **more: Any) -> Key:
         """A pod that is bound to the node."""
@@ -126,6 +128,7 @@ def state(pod: Object, name: str = "main", kind: str = "containerStatuses") -> O
 async def machine(folder: Path, store: MemoryStore | None = None, *, is_ended: bool = True) -> AsyncIterator[Machine]:
     """A node in a folder; where it is not ended it goes as if it were killed."""
     clock = RealClock()
+    owners = {"job"}
     store = store or MemoryStore(clock)
     objects = Objects(catalog().rules, clock, identities=Identities(Random(os.urandom(8))), has_namespaces=False)
     front = AsyncStore(store, pace_s=0)
@@ -137,13 +140,14 @@ async def machine(folder: Path, store: MemoryStore | None = None, *, is_ended: b
         token_for=lambda _pod, _wanted: "the token",
         variables={"PATH": os.environ["PATH"]},
         back_off=BackOff(first_s=0.1, most_s=0.4),
+        checkpoints=Checkpoints(folder / "checkpoints", clock, lambda owner: owner["name"] in owners),
     )
     node = LocalNode(NODE, folder, host)
     loop = Loop(node, feed, client, clock)
     node.look_at = loop.look_at
     tasks = [asyncio.create_task(feed.run()), asyncio.create_task(loop.run())]
     try:
-        yield Machine(feed.view, client, node, LocalStreams(node, clock), feed)
+        yield Machine(feed.view, client, node, LocalStreams(node, clock), feed, owners)
     finally:
         for task in tasks:
             task.cancel()
