@@ -1,4 +1,4 @@
-"""What makes the API a cluster: the scheduler, the control of jobs and Kubernetes' own controllers.
+"""What makes the API a cluster: the scheduler, the control of jobs, Kubernetes' own controllers, and nodes that come.
 
 Loaded by `run` once the server answers, since it brings numpy.
 """
@@ -6,14 +6,22 @@ Loaded by `run` once the server answers, since it brings numpy.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from muster.apiserver.api import Api
+from muster.app.growth import Growth
 from muster.app.job_control import JobControl
 from muster.app.scheduling import Scheduling
+from muster.controllers import belonging
 from muster.controllers.builtin import CONTROLLERS, FOLLOWED, INDEXES
+from muster.controllers.cache import RESOURCES
 from muster.controllers.events import EVENTS
 from muster.controllers.feed import Feed
 from muster.controllers.loop import Loop
+from muster.controllers.nodes import pools as node_pools
+from muster.controllers.nodes.costs import COSTS
+from muster.controllers.nodes.pools import NodePools, Pool
+from muster.controllers.nodes.simulated import BY_NODE, PODS, node_terms
 from muster.controllers.view import View
 from muster.store.client import PlainClient
 
@@ -21,9 +29,10 @@ from muster.store.client import PlainClient
 SCHEDULER = "system:kube-scheduler"
 CONTROLLER_MANAGER = "system:kube-controller-manager"
 JOBS = "muster-jobs"
+NODE_POOLS = "muster-node-pools"
 
 
-async def live(api: Api) -> None:
+async def live(api: Api, pools: Iterable[Pool] = ()) -> None:
     """Run all of it until cancelled."""
     feed = Feed(api.store, View(INDEXES), api.clock, resources={*FOLLOWED, EVENTS})
     loops = [Loop(make(), feed, _client(api, CONTROLLER_MANAGER), api.clock) for make in CONTROLLERS]
@@ -32,6 +41,19 @@ async def live(api: Api) -> None:
     async with asyncio.TaskGroup() as group:
         for work in (feed.run(), *(loop.run() for loop in loops), scheduler.run(), jobs.run()):
             group.create_task(work)
+        if changing := [pool for pool in pools if pool.is_elastic or pool.price]:
+            group.create_task(_resize(api, changing))
+
+
+async def _resize(api: Api, pools: list[Pool]) -> None:
+    """Have pools grow and shrink; with a view of its own, which others do without."""
+    view = View({**belonging.INDEXES, **node_pools.INDEXES, (PODS, BY_NODE): node_terms})
+    feed = Feed(api.store, view, api.clock, resources={*RESOURCES, COSTS.resource})
+    growth = Growth(view, api.clock, asyncio.to_thread)
+    loop = Loop(NodePools(pools, growth), feed, _client(api, NODE_POOLS), api.clock)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(feed.run())
+        group.create_task(loop.run())
 
 
 def _client(api: Api, user: str) -> PlainClient:

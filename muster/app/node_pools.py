@@ -2,7 +2,8 @@
 
 pools:
 - name: gpu
-  count: 4
+  count: 4                       # or minimum, maximum, nodeStartTime, idleTime
+  price: 32.77
   capacity: {cpu: "64", memory: 512Gi}
   labels: {zone: a}
   taints: [{key: gpu, value: "true", effect: NoSchedule}]
@@ -13,15 +14,25 @@ pools:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from muster.app.manifests import read_file
 from muster.controllers.nodes.heartbeat import node_object
+from muster.controllers.nodes.pools import IDLE_S, POOL, PRICE, Pool
 from muster.controllers.nodes.simulated import address_of
-from muster.controllers.nodes.timing import PREFIX, Habits, Length, read_length
-from muster.dialects.kueue.schema import ListOf, MapOf, Struct, Text, Whole, shape_problems, unknown_fields
+from muster.controllers.nodes.timing import Habits, Length, read_length
+from muster.dialects.kueue.durations import NANOSECONDS, duration_ns
+from muster.dialects.kueue.schema import (
+    Anything,
+    ListOf,
+    MapOf,
+    Struct,
+    Text,
+    Whole,
+    shape_problems,
+    unknown_fields,
+)
 from muster.engine.devices_text import register_text
 from muster.model.device import Device
 from muster.model.documents import parse_value
@@ -31,9 +42,9 @@ from muster.model.labels import dns1123_subdomain_problem
 from muster.store.kinds import Object
 from muster.vendors.nvidia import REGISTER, VENDOR
 
-POOL = PREFIX + "pool"  # the annotation that says which pool a node is of
 NODES_MOST = 100_000
 _CARDS_MOST = 64
+_PRICE_MOST = 1_000_000
 _MIB = 20
 _USUAL = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
 _TEXTS = MapOf(item=Text())
@@ -51,6 +62,11 @@ _POOL_FIELDS = Struct(
     fields={
         "name": Text(least=1),
         "count": Whole(least=0, most=NODES_MOST),
+        "minimum": Whole(least=0, most=NODES_MOST),
+        "maximum": Whole(least=0, most=NODES_MOST),
+        "nodeStartTime": Text(least=1),
+        "idleTime": Text(least=1),
+        "price": Anything(),
         "capacity": _TEXTS,
         "labels": _TEXTS,
         "annotations": _TEXTS,
@@ -60,53 +76,89 @@ _POOL_FIELDS = Struct(
         "startTime": Text(least=1),
         "stopTime": Text(least=1),
     },
-    required=("name", "count"),
+    required=("name",),
 )
 _FILE = Struct(fields={"pools": ListOf(item=_POOL_FIELDS)}, required=("pools",))
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedNode:
-    """A node as it registers, and how its pods behave."""
-
-    node: Object
-    habits: Habits
-
-
-def read_pools(path: Path) -> dict[str, SimulatedNode]:
-    """The nodes of a file, by name; raises `InvalidObject` with all that is wrong."""
+def read_pools(path: Path) -> tuple[Pool, ...]:
+    """The pools of a file; raises `InvalidObject` with all that is wrong."""
     values = parse_value(read_file(path), str(path))
     fields = Fields.of(values)
     problems = (*shape_problems(_FILE, values, ""), *unknown_fields(_FILE, values, ""))
     if problems:
         raise InvalidObjects(problems)
-    found: dict[str, SimulatedNode] = {}
-    for pool in fields.children("pools"):
-        for name, node in _nodes(pool):
-            if name in found:
-                raise pool.error("name", f"gives a second node {name}", "give each pool its own name")
-            found[name] = node
-            if len(found) > NODES_MOST:
-                raise fields.error("pools", f"have more than {NODES_MOST} nodes", "give fewer")
-    return found
+    found: list[Pool] = []
+    names: set[str] = set()
+    for given in fields.children("pools"):
+        pool = _pool(given)
+        if twice := names & pool.names:
+            raise given.error("name", f"gives a second node {min(twice)}", "give each pool its own name")
+        names |= pool.names
+        if len(names) > NODES_MOST:
+            raise fields.error("pools", f"have more than {NODES_MOST} nodes", "give fewer")
+        found.append(pool)
+    return tuple(found)
 
 
-def _nodes(pool: Fields) -> Iterator[tuple[str, SimulatedNode]]:
+def _pool(pool: Fields) -> Pool:
     name = pool.text("name")
     if problem := dns1123_subdomain_problem(name):
         raise pool.error("name", f"is {name!r}", problem)
-    habits = Habits(start=_length(pool, "startTime"), run=_run(pool), stop=_length(pool, "stopTime"))
     pool.quantities("capacity")  # so that mistakes show at once
-    for number in range(pool.integer("count")):
-        node = f"{name}-{number}"
-        yield node, SimulatedNode(_node(pool, node), habits)
+    minimum, maximum = _sizes(pool)
+    price = _price(pool)
+    return Pool(
+        name=name,
+        nodes=tuple(_node(pool, f"{name}-{number}", price) for number in range(maximum)),
+        habits=Habits(start=_length(pool, "startTime"), run=_run(pool), stop=_length(pool, "stopTime")),
+        minimum=minimum,
+        start=_length(pool, "nodeStartTime"),
+        idle_s=_idle_s(pool),
+        price=price,
+    )
 
 
-def _node(pool: Fields, name: str) -> Object:
+def _sizes(pool: Fields) -> tuple[int, int]:
+    """The fewest and the most nodes of a pool."""
+    if pool.has("count"):
+        if pool.has("minimum") or pool.has("maximum"):
+            raise pool.error("count", "is given beside minimum or maximum", "give count, or the other two")
+        return pool.integer("count"), pool.integer("count")
+    if not pool.has("maximum"):
+        raise pool.error("count", "is missing", "give count, or minimum and maximum")
+    minimum, maximum = pool.integer("minimum", 0), pool.integer("maximum")
+    if minimum > maximum:
+        raise pool.error("minimum", f"is {minimum}, more than the maximum {maximum}", "give no more than that")
+    return minimum, maximum
+
+
+def _price(pool: Fields) -> float:
+    price = pool.quantity("price")
+    if price is None:
+        return 0.0
+    micros = price.scaled(6, 2**62)
+    if not 0 <= micros <= _PRICE_MOST * 10**6:
+        raise pool.error("price", f"is {pool.raw('price')}", f"give from 0 up to {_PRICE_MOST} for an hour of a node")
+    return micros / 1e6
+
+
+def _idle_s(pool: Fields) -> float:
+    if not pool.has("idleTime"):
+        return IDLE_S
+    idle_s = duration_ns(pool.text("idleTime"), pool.at("idleTime")) / NANOSECONDS
+    if idle_s < 0:
+        raise pool.error("idleTime", f"is {pool.text('idleTime')}", "give 0s or more")
+    return idle_s
+
+
+def _node(pool: Fields, name: str, price: float) -> Object:
     cards = pool.child("cards")
     devices = _devices(cards, name) if pool.has("cards") else ()
     capacity = {**_USUAL, **pool.text_map("capacity")}
     annotations = {POOL: pool.text("name"), **pool.text_map("annotations")}
+    if price:
+        annotations[PRICE] = f"{price:g}"
     if devices:
         slots = sum(device.slots for device in devices)
         capacity.setdefault(VENDOR.resources.count, str(slots))
@@ -144,6 +196,12 @@ def _run(pool: Fields) -> Length | None:
     return read_length(pool.text("runTime"), pool.at("runTime")) if pool.has("runTime") else None
 
 
-def habits_by_node(nodes: Mapping[str, SimulatedNode]) -> dict[str, Habits]:
-    """How the pods of each node behave."""
-    return {name: one.habits for name, one in nodes.items()}
+def habits_by_node(pools: Iterable[Pool]) -> dict[str, Habits]:
+    """How the pods of each node behave that there may be."""
+    return {name: pool.habits for pool in pools for name in pool.names}
+
+
+def nodes_of(pools: Iterable[Pool]) -> Iterator[Object]:
+    """Every node that there may be."""
+    for pool in pools:
+        yield from pool.nodes

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from pathlib import Path
 
 from muster.agent.local.checkpoints import Checkpoints
@@ -18,13 +18,15 @@ from muster.agent.local.environment import CannotStart
 from muster.agent.local.node import SOURCES, LocalNode, local_node
 from muster.agent.local.pod import Host, base_variables
 from muster.apiserver.rights.service_accounts import ISSUER, Bound, ServiceAccounts
-from muster.app.node_pools import POOL, SimulatedNode, habits_by_node
+from muster.app.node_pools import habits_by_node, nodes_of
 from muster.app.plugins import vendors
 from muster.controllers.events import EVENTS
 from muster.controllers.feed import Feed
 from muster.controllers.loop import Controller, Loop
 from muster.controllers.node_lifecycle import NodeLifecycle, TaintEviction
+from muster.controllers.nodes.cards import LostCards
 from muster.controllers.nodes.heartbeat import LEASES, NODES, Heartbeats
+from muster.controllers.nodes.pools import POOL, Pool, is_starting, name_of
 from muster.controllers.nodes.simulated import BY_NODE, PODS, SimulatedNodes, is_failed, node_terms
 from muster.controllers.nodes.simulated_streams import SimulatedStreams
 from muster.controllers.view import View
@@ -62,7 +64,7 @@ class NodeOptions:
     """Which nodes there are."""
 
     has_local: bool = True
-    simulated: Mapping[str, SimulatedNode] = field(default_factory=dict)
+    pools: tuple[Pool, ...] = ()
 
 
 class Nodes:
@@ -80,7 +82,7 @@ class Nodes:
     def prepare(self, folder: Path, url: str, accounts: ServiceAccounts) -> None:
         """Make what runs pods; called before `run`, when it is known where the server listens."""
         simulated = SimulatedStreams(self._find, vendors().values())
-        self.streams.by_node.update(dict.fromkeys(self._options.simulated, simulated))
+        self.streams.by_node.update((name_of(node), simulated) for node in nodes_of(self._options.pools))
         if self._options.has_local:
             capacity = local_node(LOCAL)["status"]["capacity"]
             token_for = PodTokens(self._store, accounts, self._clock).of
@@ -111,17 +113,24 @@ class Nodes:
         return found is not None and found["metadata"]["uid"] == owner["uid"]
 
     async def register(self) -> None:
-        """Have all nodes be there, and those be gone that an earlier file had."""
-        wanted = self._registered()
-        for name, node in wanted.items():
-            await self._store.write(_registration(self._objects, name, node, self._store))
-        for record in self._store.store.page(Scope(NODES)).records:
-            annotations = decode(record)["metadata"].get("annotations") or {}
-            if record.key.name not in wanted and POOL in annotations:
+        """Have those nodes be there that always are, keep those that have come since, and remove all others' pools."""
+        possible = self._possible()
+        there = {record.key.name: record for record in self._store.store.page(Scope(NODES)).records}
+        wanted = {name for name in possible if name in there or name == LOCAL}
+        for pool in self._options.pools:
+            known = pool.names & wanted
+            missing = [name_of(node) for node in pool.missing(known)]
+            wanted.update(missing[: max(0, pool.minimum - len(known))])
+        for name in possible:
+            if name in wanted:
+                await self._store.write(_registration(self._objects, name, possible[name], self._store))
+        for name, record in there.items():
+            if name not in wanted and POOL in (decode(record)["metadata"].get("annotations") or {}):
                 await self._store.write(self._objects.delete(record.key))
 
-    def _registered(self) -> dict[str, Object]:
-        nodes = {name: one.node for name, one in self._options.simulated.items()}
+    def _possible(self) -> dict[str, Object]:
+        """Every node that there may be, by name."""
+        nodes = {name_of(node): node for node in nodes_of(self._options.pools)}
         return {**nodes, LOCAL: local_node(LOCAL)} if self._local is not None else nodes
 
     async def run(self) -> None:
@@ -131,8 +140,9 @@ class Nodes:
         controllers: list[Controller] = [
             NodeLifecycle(),
             TaintEviction(),
-            Heartbeats(self._registered(), is_failed),
-            SimulatedNodes(habits_by_node(self._options.simulated)),
+            LostCards(self._possible()),
+            Heartbeats(self._possible(), lambda node: is_failed(node) or is_starting(node)),
+            SimulatedNodes(habits_by_node(self._options.pools)),
         ]
         loops = [Loop(one, feed, client, self._clock) for one in controllers]
         if self._local is not None:

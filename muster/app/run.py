@@ -123,7 +123,7 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
             work.append(nodes.run())
         is_ready = asyncio.Event()
         if options.is_living:
-            work.append(_live(api, is_ready))
+            work.append(_live(api, is_ready, options))
         loops = [asyncio.create_task(one) for one in work]
 
         def tell_ready() -> None:
@@ -162,11 +162,11 @@ def _loops(api: Api, files: TlsFiles, options: UpOptions) -> tuple[Tidying, Foll
     return Tidying(api.store, api.objects, api.clock), Following(api.store, api.clock, parts)
 
 
-async def _live(api: Api, is_ready: asyncio.Event) -> None:
+async def _live(api: Api, is_ready: asyncio.Event, options: UpOptions) -> None:
     """Be a cluster once the server answers; what that takes is loaded then, beside the first requests."""
     await is_ready.wait()
     living = await asyncio.to_thread(import_module, "muster.app.living")
-    await living.live(api)
+    await living.live(api, options.nodes.pools if options.nodes is not None else ())
 
 
 def _nodes(front: AsyncStore, objects: Objects, options: UpOptions) -> Nodes | None:

@@ -43,18 +43,10 @@ class Scheduling:
         configuration: Configuration | None = None,
         think: Think[Decided] = at_once,
     ) -> None:
-        chosen = configuration or Configuration()
-        reader = placement_reader()
         view = View(INDEXES)
         self.feed = Feed(store, view, clock, resources=RESOURCES)
-        self.parts = Parts(
-            options=lambda now: _read_options(chosen, now),
-            placement=reader,
-            plain_queue=plain_queue(),
-            slots=lambda snapshot: node_slots(snapshot, chosen),
-            frame=frame_of,
-        )
-        annotate = _Annotating(view, reader)
+        self.parts = parts_of(configuration or Configuration())
+        annotate = _Annotating(view, self.parts.placement)
         self.scheduler = Scheduler(Cache(view, self.parts), self.feed, client, clock, annotate=annotate)
         self.scheduler.think = think
         self.binding = Loop(Binder(annotate), self.feed, client, clock)
@@ -74,6 +66,17 @@ class Scheduling:
         """Whether there is nothing to do but wait."""
         has_rest = self.scheduler.is_pausing or (self.scheduler.is_idle and not self.scheduler.cache.has_news)
         return has_rest and self.binding.is_idle
+
+
+def parts_of(configuration: Configuration) -> Parts:
+    """What a cache of the engine's state is put together from."""
+    return Parts(
+        options=lambda now: _read_options(configuration, now),
+        placement=placement_reader(),
+        plain_queue=plain_queue(),
+        slots=lambda snapshot: node_slots(snapshot, configuration),
+        frame=frame_of,
+    )
 
 
 def _read_options(configuration: Configuration, now: float) -> ReadOptions:

@@ -51,8 +51,8 @@ def up(
 
     folder = (data or default_folder()).absolute()
     try:
-        simulated = read_pools(nodes) if nodes is not None else {}
-        there = None if api_only else NodeOptions(has_local=not no_local_node, simulated=simulated)
+        pools = read_pools(nodes) if nodes is not None else ()
+        there = None if api_only else NodeOptions(has_local=not no_local_node, pools=pools)
         options = UpOptions(
             folder=folder, port=port, is_fresh=fresh, has_audit=not no_audit, is_living=not api_only, nodes=there
         )

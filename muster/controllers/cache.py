@@ -220,6 +220,13 @@ class Cache:
             log.warning("Node %s is left out: %s", obj["metadata"].get("name"), problem)
             return None
 
+    def pretend(self, objects: Iterable[Object]) -> None:
+        """Let nodes be there that are not, to see who would go to them; the state is good for nothing else then."""
+        for obj in objects:
+            if (node := self._read_node(obj)) is not None:
+                self._known_nodes[node.name] = node
+                self.state.put_node(node)
+
     # Pods ------------------------------------------------------------------------------------------------------------
 
     def _sync_pods(self) -> None:

@@ -66,6 +66,10 @@ class View:
         """The objects of a resource that an index has under a term, in order."""
         return self._found(self._indexes[resource, index][1].get(term, ()))
 
+    def has_term(self, resource: str, index: str, term: str) -> bool:
+        """Whether an index has anything under a term."""
+        return bool(self._indexes[resource, index][1].get(term))
+
     async def reaches(self, resource: str, revision: int) -> None:
         """Wait until all that was written to a resource up to a revision is known here, if it is followed at all."""
         if self._revisions.get(resource, revision) < revision:

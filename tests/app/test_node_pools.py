@@ -18,11 +18,14 @@ from tests.controllers.nodes.pods import pod
 from tests.stopwatch import is_done_within
 from tests.support import ROOT
 
+EXAMPLE = ROOT / "examples" / "gpu-cluster.yaml"
+
 
 def test_the_example_is_a_cluster():
-    nodes = read_pools(ROOT / "examples" / "gpu-cluster.yaml")
-    assert sorted(nodes) == [*(f"a100-{n}" for n in range(4)), *(f"cpu-{n}" for n in range(8))]
-    first = nodes["a100-0"].node
+    cards, cpu, spot = read_pools(EXAMPLE)
+    assert [pool.name for pool in (cards, cpu, spot)] == ["a100", "cpu", "spot"]
+    assert [(pool.minimum, len(pool.nodes)) for pool in (cards, cpu, spot)] == [(4, 4), (8, 8), (0, 8)]
+    first = cards.nodes[0]
     devices = devices_of(Fields.of(first))
     assert [(one.uuid, one.memory_mib, one.slots) for one in devices][:1] == [("GPU-a100-0-0", 81920, 10)]
     assert first["status"]["capacity"] == {
@@ -32,8 +35,9 @@ def test_the_example_is_a_cluster():
         "ephemeral-storage": "100Gi",
         "nvidia.com/gpu": "80",
     }
-    assert nodes["a100-0"].habits.run is not None
-    assert nodes["cpu-0"].habits.run is None
+    assert cards.habits.run is not None and cpu.habits.run is None
+    assert (spot.start.first_s, spot.idle_s, spot.price) == (20.0, 120.0, 1.25)
+    assert spot.nodes[0]["metadata"]["annotations"]["sim.muster.dev/price"] == "1.25"
 
 
 @pytest.mark.parametrize(
@@ -47,6 +51,13 @@ def test_the_example_is_a_cluster():
         pytest.param("pools: [{name: a, count: 1, runTime: soon}]", "pools[0].runTime", id="no time"),
         pytest.param("pools: [{name: a, count: 1, cards: {count: 1, memory: 1}}]", "cards.memory", id="no memory"),
         pytest.param("pools: [{name: a, count: 999999999}]", "pools[0].count", id="too many"),
+        pytest.param("pools: [{name: a}]", "give count, or minimum and maximum", id="no number"),
+        pytest.param("pools: [{name: a, count: 1, maximum: 2}]", "pools[0].count", id="two kinds of numbers"),
+        pytest.param("pools: [{name: a, minimum: 3, maximum: 2}]", "pools[0].minimum", id="more than the most"),
+        pytest.param("pools: [{name: a, maximum: 1, price: -1}]", "pools[0].price", id="a price below zero"),
+        pytest.param("pools: [{name: a, maximum: 1, price: dear}]", "pools[0].price", id="no price"),
+        pytest.param("pools: [{name: a, maximum: 1, idleTime: -1s}]", "pools[0].idleTime", id="before it began"),
+        pytest.param("pools: [{name: a, maximum: 1, nodeStartTime: x}]", "pools[0].nodeStartTime", id="no start"),
         pytest.param("[]", "", id="no file of pools"),
     ],
 )
@@ -66,7 +77,7 @@ PLACE = Place(node="a100-0", namespace="x", pod="p", uid="u", container="c")
 
 
 def _streams(allocated: str = "") -> SimulatedStreams:
-    node = read_pools(ROOT / "examples" / "gpu-cluster.yaml")["a100-0"].node
+    node = read_pools(EXAMPLE)[0].nodes[0]
     given = pod("c", metadata={"annotations": {ALLOCATED: allocated} if allocated else {}})
     running = {"name": "c", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}, "lastState": {}}
     given["status"] = {"containerStatuses": [running]}

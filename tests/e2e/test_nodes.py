@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -71,6 +72,47 @@ def test_a_simulated_pod_runs_and_has_a_log(muster: Muster):
     create(muster, "sim", "cpu-3")
     until(muster, PODS, "sim", phase("Running"))
     assert b"simulated container c" in muster.client.request("GET", f"{PODS}/sim/log").body
+
+
+def test_a_lost_card_takes_its_pods_along(muster: Muster):
+    spec = {"nodeName": "a100-1", "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
+    holds = {"hami.io/vgpu-devices-allocated": "GPU-a100-1-2,NVIDIA,20480,30:;", "sim.muster.dev/run-time": "1h"}
+    for name, notes in (("holder", holds), ("other", {**holds, "hami.io/vgpu-devices-allocated": ""})):
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": notes}, "spec": spec}
+        assert muster.client.request("POST", PODS, pod).status == 201
+        until(muster, PODS, name, phase("Running"))
+    lost = {"metadata": {"annotations": {"sim.muster.dev/lost-cards": "GPU-a100-1-2"}}}
+    muster.client.request("PATCH", "/api/v1/nodes/a100-1", lost, content_type="application/merge-patch+json")
+    pod = until(muster, PODS, "holder", phase("Failed"))
+    assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 1
+    node = until(
+        muster, "/api/v1/nodes", "a100-1", lambda node: node["status"]["allocatable"]["nvidia.com/gpu"] == "70"
+    )
+    cards = json.loads(node["metadata"]["annotations"]["hami.io/node-nvidia-register"])
+    assert [card["id"] for card in cards if not card.get("health")] == ["GPU-a100-1-2"]
+    assert muster.client.request("GET", f"{PODS}/other").json["status"]["phase"] == "Running"
+
+
+POOL = """
+pools:
+- {name: spot, maximum: 2, nodeStartTime: 1s, idleTime: 1s, price: 3600, capacity: {cpu: "4"}}
+"""
+
+
+def test_a_pool_grows_for_a_pod_and_shrinks_after_it(tmp_path: Path):
+    (tmp_path / "nodes.yaml").write_text(POOL)
+    with started(tmp_path / "state", "--no-local-node", "--nodes", str(tmp_path / "nodes.yaml")) as muster:
+        assert muster.client.request("GET", "/api/v1/nodes").json["items"] == []
+        annotations = {"sim.muster.dev/run-time": "1s"}
+        main = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+        spec = {"restartPolicy": "Never", "containers": [main]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": annotations}, "spec": spec}
+        assert muster.client.request("POST", PODS, pod).status == 201
+        assert until(muster, PODS, "p", phase("Succeeded"))["spec"]["nodeName"] == "spot-0"
+        events = muster.client.watch("/api/v1/nodes?watch=true&timeoutSeconds=60")
+        assert any(event["type"] == "DELETED" for event in events)
+        costs = muster.client.request("GET", "/api/v1/namespaces/kube-system/configmaps/node-pools").json["data"]
+        assert "price: 3600\n" in costs["spot"]
 
 
 def test_what_runs_survives_a_kill_of_the_server_and_ends_with_it(tmp_path: Path):

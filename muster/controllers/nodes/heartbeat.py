@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from muster.controllers.loop import Turn
+from muster.controllers.nodes.cards import offered
 from muster.controllers.view import Seen, View
 from muster.model.times import moment_text, parse_moment
 from muster.store.kinds import Object
@@ -82,7 +83,7 @@ class Heartbeats:
 
     def _status(self, node: Object, now_s: float) -> Object:
         status = node.get("status") or {}
-        registered = self._nodes[node["metadata"]["name"]].get("status") or {}
+        registered = offered(self._nodes[node["metadata"]["name"]], node)
         before = {one.get("type"): one for one in status.get("conditions") or ()}
         conditions = [_condition(one, before.get(one[0]) or {}, now_s) for one in _FINE]
         own = {one[0] for one in _FINE}

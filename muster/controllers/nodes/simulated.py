@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from muster.controllers.loop import Turn
+from muster.controllers.nodes.cards import has_lost_card, lost_cards
 from muster.controllers.nodes.containers import BackOff, Container, PodPlan, Run, Steps, next_steps
 from muster.controllers.nodes.pod_status import (
     ENDED,
@@ -30,7 +31,7 @@ from muster.store.rules import Deletion
 NODES, PODS = "nodes", "pods"
 BY_NODE = "node"  # the index of pods by the name of their node
 FAILED = PREFIX + "failed"  # on a node: it is not heard of any more
-TERMINATED, KILLED = 143, 137
+TERMINATED, KILLED, BROKEN = 143, 137, 1
 _ROUNDS_MOST = 1_000  # of one look; a pod of so many instant runs has time between them soon enough
 
 
@@ -62,7 +63,7 @@ class SimulatedNodes:
             pod = seen.now or {}
             if pod and pod["spec"].get("nodeName") in self._habits:
                 yield seen.key
-        elif seen.key.resource == NODES and seen.key.name in self._habits and is_failed(seen.before) and seen.now:
+        elif seen.key.resource == NODES and seen.key.name in self._habits and seen.now and _is_news(seen):
             for pod in view.with_term(PODS, BY_NODE, seen.key.name):
                 yield Key(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"])
 
@@ -77,7 +78,8 @@ class SimulatedNodes:
         is_deleting = bool(metadata.get("deletionTimestamp"))
         if status.get("phase") in ENDED and not is_deleting:
             return
-        after = look(pod, self._habits[pod["spec"]["nodeName"]], self._back_off, now_s=turn.now_s)
+        habits = self._habits[pod["spec"]["nodeName"]]
+        after = look(pod, habits, self._back_off, now_s=turn.now_s, is_broken=has_lost_card(pod, node))
         if after.status != status:
             await turn.update_status(turn.key, {**pod, "status": after.status})
         if is_deleting and after.is_over:
@@ -91,9 +93,14 @@ def is_failed(node: Object | None) -> bool:
     return ((node or {}).get("metadata", {}).get("annotations") or {}).get(FAILED) == "true"
 
 
-def look(pod: Object, habits: Habits, back_off: BackOff, *, now_s: float) -> Next:
-    """What has become of a pod by now, and when to look again. Pure."""
-    return _Look(pod, habits, back_off, now_s).result()
+def _is_news(seen: Seen) -> bool:
+    """Whether a node has come back, or has lost cards."""
+    return is_failed(seen.before) or lost_cards(seen.before) != lost_cards(seen.now)
+
+
+def look(pod: Object, habits: Habits, back_off: BackOff, *, now_s: float, is_broken: bool = False) -> Next:
+    """What has become of a pod by now, and when to look again; one that is broken cannot run. Pure."""
+    return _Look(pod, habits, back_off, now_s).result(is_broken=is_broken)
 
 
 class _Look:
@@ -108,11 +115,13 @@ class _Look:
         self._habits = habits
         self._dues: list[float] = []
 
-    def result(self) -> Next:
+    def result(self, *, is_broken: bool) -> Next:
         try:
             behaviour = behaviour_of(self._pod, self._habits)
         except InvalidObject as problem:
             return self._refused(problem)
+        if is_broken:
+            behaviour = replace(behaviour, fail_code=BROKEN)
         steps = self._go_on(behaviour)
         if (due_s := deadline_s(self._pod)) is not None and self._halt is None:
             self._dues.append(due_s)
