@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from muster.agent.local.logs import read_log
+from muster.agent.local.logs import end_of, read_log, read_new
 from muster.agent.local.node import LocalNode
 from muster.agent.local.pod import ADDRESS
 from muster.agent.local.processes import RunFolder
@@ -126,8 +126,7 @@ class Command:
 
     def resize(self, width: int, height: int) -> None:
         if self._terminal is not None:
-            size = struct.pack("HHHH", min(height, 0xFFFF), min(width, 0xFFFF), 0, 0)
-            fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)
+            set_size(self._terminal, width, height)
 
     async def exit_code(self) -> int:
         code = await self._process.wait()
@@ -164,32 +163,70 @@ async def _ready(number: int, add: Callable[..., object], remove: Callable[[int]
 
 
 class Attached:
-    """What a container writes from now on; its input is nobody's."""
+    """A container that runs already: what it writes from now on, and its input if it has one."""
 
-    def __init__(self, run: RunFolder, clock: Clock) -> None:
+    def __init__(self, run: RunFolder, clock: Clock, *, has_input: bool, is_input_once: bool) -> None:
         self._run = run
         self._clock = clock
+        self._is_input_once = is_input_once
+        self._input = _opened(run.stdin) if has_input else None
+        self._terminal = run.terminal
+        self._at = end_of(run.folder)
 
     async def output(self) -> AsyncGenerator[tuple[Output, bytes], None]:
-        options = LogOptions(is_followed=True, tail_lines=0)
-        async for piece in read_log(self._run.folder, options, self._clock):
-            yield Output.STDOUT, piece
+        async for stream, piece in read_new(self._run.folder, self._clock, self._at):
+            yield Output.STDERR if stream == b"stderr" else Output.STDOUT, piece
 
     async def write(self, data: bytes) -> None:
-        """Containers of this node read nothing."""
+        loop = asyncio.get_running_loop()
+        while data and self._input is not None:
+            await _ready(self._input, loop.add_writer, loop.remove_writer)
+            try:
+                data = data[os.write(self._input, data) :]
+            except BlockingIOError:
+                continue
+            except OSError:
+                return  # nobody reads it any more
 
     async def end_input(self) -> None:
-        """Nor do they wait for its end."""
+        if self._input is None:
+            return
+        if self._is_input_once and self._terminal is not None:
+            await self.write(b"\x04")
+        os.close(self._input)
+        self._input = None
+        if self._is_input_once and self._terminal is None:
+            self._run.end_input()
 
     def resize(self, width: int, height: int) -> None:
-        """They have no terminal."""
+        if self._terminal is not None:
+            with contextlib.suppress(OSError):
+                number = os.open(self._terminal, os.O_RDWR | os.O_NOCTTY)
+                try:
+                    set_size(number, width, height)
+                finally:
+                    os.close(number)
 
     async def exit_code(self) -> int:
         state = self._run.state()
         return 0 if state is None else state.exit_code
 
     async def close(self) -> None:
-        """Nothing is held."""
+        await self.end_input()
+
+
+def _opened(place: Path) -> int | None:
+    """A named pipe to write to; nothing where nobody reads from it."""
+    try:
+        return os.open(place, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+
+
+def set_size(terminal: int, width: int, height: int) -> None:
+    """Tell a terminal how large it is, in characters."""
+    size = struct.pack("HHHH", min(height, 0xFFFF), min(width, 0xFFFF), 0, 0)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, size)
 
 
 class Tcp:
@@ -236,8 +273,10 @@ class LocalStreams:
             await made.end_input()
         return made
 
-    async def attach(self, place: Place, _options: CommandOptions, /) -> Running:
-        return Attached(self._running(place), self._clock)
+    async def attach(self, place: Place, options: CommandOptions, /) -> Running:
+        run = self._running(place)
+        is_once = bool(run.started().get("is_stdin_once"))
+        return Attached(run, self._clock, has_input=options.has_stdin, is_input_once=is_once)
 
     async def connect(self, _place: Place, port: int, /) -> Connection:
         try:

@@ -72,10 +72,13 @@ class Log:
         self._bytes = self._file.tell()
         self._rest = {b"stdout": b"", b"stderr": b""}
 
-    def add(self, stream: bytes, data: bytes) -> None:
-        """Take in what was written, line by line."""
+    def add(self, stream: bytes, data: bytes, *, is_at_once: bool = False) -> None:
+        """Take in what was written, line by line; at once where somebody may be waiting for an unfinished one."""
         *lines, rest = (self._rest[stream] + data).split(b"\n")
         entries = [self._entry(stream, line, b"F") for line in lines]
+        if is_at_once and rest:
+            entries.append(self._entry(stream, rest, b"P"))
+            rest = b""
         while len(rest) >= LINE_BYTES:
             entries.append(self._entry(stream, rest[:LINE_BYTES], b"P"))
             rest = rest[LINE_BYTES:]
@@ -152,7 +155,53 @@ def end_all(me: int) -> None:
         time.sleep(0.005)
 
 
-def begun(start: dict[str, Any], pipes: tuple[int, int]) -> tuple[int, str]:
+class Files:
+    """What a command reads from and writes to: pipes or a terminal, and for its input a named pipe in its folder."""
+
+    def __init__(self, folder: str, start: dict[str, Any]) -> None:
+        self.has_terminal = bool(start.get("has_terminal"))
+        self.input: int | None = None  # held open, so that a client that leaves is not the end of the input
+        self.outputs: dict[int, bytes] = {}  # ours, by the stream that each is
+        source = os.open(os.devnull, os.O_RDONLY)
+        if start.get("has_stdin"):
+            place = os.path.join(folder, "stdin")
+            os.mkfifo(place, 0o600)
+            self.input = os.open(place, os.O_RDWR | os.O_NONBLOCK)
+            if not self.has_terminal:
+                os.close(source)
+                source = os.open(place, os.O_RDONLY)
+        if self.has_terminal:
+            ours, theirs = os.openpty()
+            write_whole(os.path.join(folder, "terminal"), os.ttyname(theirs))
+            os.close(source)
+            self.theirs = (theirs, theirs, theirs)
+            self.outputs = {ours: b"stdout"}
+        else:
+            out, err = os.pipe(), os.pipe()
+            self.theirs = (source, out[1], err[1])
+            self.outputs = {out[0]: b"stdout", err[0]: b"stderr"}
+
+    def close_theirs(self) -> None:
+        """Leave the command's ends to the command."""
+        for number in set(self.theirs):
+            os.close(number)
+
+    def end_input(self) -> None:
+        """Let the command come to the end of its input when the last client has gone."""
+        if self.input is not None:
+            os.close(self.input)
+            self.input = None
+
+    def type_in(self, terminal: int) -> None:
+        """Give a terminal what clients have typed; what it does not take is lost, as with any terminal."""
+        assert self.input is not None, "it was registered"
+        try:
+            os.write(terminal, os.read(self.input, READ_BYTES))
+        except OSError:
+            return
+
+
+def begun(start: dict[str, Any], files: Files) -> tuple[int, str]:
     """The command as a process: its pid, and what went wrong when it could not be started."""
     told, tell = os.pipe()
     pid = os.fork()
@@ -161,11 +210,14 @@ def begun(start: dict[str, Any], pipes: tuple[int, int]) -> tuple[int, str]:
             os.close(told)
             os.setsid()
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGUSR1):
                 signal.signal(number, signal.SIG_DFL)
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            os.dup2(pipes[0], 1)
-            os.dup2(pipes[1], 2)
+            for place, file in enumerate(files.theirs):
+                os.dup2(file, place)
+            if files.has_terminal:
+                take_terminal()
+            for group in start.get("cgroups") or ():
+                enter_cgroup(group)
             os.chdir(start["folder"])
             os.execvpe(start["command"][0], start["command"], start["environment"])
         except OSError as problem:
@@ -178,6 +230,44 @@ def begun(start: dict[str, Any], pipes: tuple[int, int]) -> tuple[int, str]:
         said += piece
     os.close(told)
     return pid, said.decode()
+
+
+def take_terminal() -> None:
+    """In the new process: have what it reads from as the terminal of its session."""
+    import fcntl  # only those load it that need it
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def enter_cgroup(place: str) -> None:
+    """In the new process: be under the limits of a group. One that has gone limits nothing."""
+    try:
+        with open(os.path.join(place, "cgroup.procs"), "w", encoding="utf-8") as file:
+            file.write(str(os.getpid()))
+    except OSError:
+        return
+
+
+def has_killed(place: str) -> bool:
+    """Whether the machine has ended a process of a group for its memory."""
+    for name in ("memory.events", "memory.oom_control"):
+        try:
+            with open(os.path.join(place, name), encoding="utf-8") as file:
+                counts = dict(line.split() for line in file if line.strip())
+        except OSError:
+            continue
+        if int(counts.get("oom_kill", "0")):
+            return True
+    return False
+
+
+def leave_cgroup(place: str) -> None:
+    """Remove a group that nobody is in any more."""
+    try:
+        os.rmdir(place)
+    except OSError:
+        return
 
 
 def end_of(status: int) -> dict[str, Any]:
@@ -196,13 +286,16 @@ class Keeper:
         self._log = Log(folder)
         self._selector = selectors.DefaultSelector()
         self._is_out_of_memory = False
+        self._files = Files(folder, self._start)
+        self._is_watched = self._files.has_terminal or self._files.input is not None  # somebody may be waiting
 
     def run(self) -> None:
         """Run the command to its end."""
-        pipes = [os.pipe(), os.pipe()]
-        pid, problem = begun(self._start, (pipes[0][1], pipes[1][1]))
-        for _, theirs in pipes:
-            os.close(theirs)
+        files = self._files
+        if not files.has_terminal:
+            signal.signal(signal.SIGUSR1, lambda *_: files.end_input())
+        pid, problem = begun(self._start, files)
+        files.close_theirs()
         if problem:
             os.waitpid(pid, 0)
             self._finish(
@@ -210,14 +303,21 @@ class Keeper:
             )
             return
         self._write_down("process", pid)
-        for (ours, _), stream in zip(pipes, (b"stdout", b"stderr"), strict=True):
+        for ours, stream in files.outputs.items():
             os.set_blocking(ours, False)
             self._selector.register(ours, selectors.EVENT_READ, stream)
+            if files.has_terminal and files.input is not None:
+                self._selector.register(files.input, selectors.EVENT_READ, ours)
         end = end_of(self._wait(pid))
         end_all(os.getpid())
+        if files.has_terminal and files.input is not None:
+            self._selector.unregister(files.input)
         self._drain()
-        if self._is_out_of_memory:
+        groups = self._start.get("cgroups") or ()
+        if self._is_out_of_memory or (end["exit_code"] == KILLED and any(has_killed(one) for one in groups)):
             end = {"exit_code": KILLED, "signal": signal.SIGKILL, "reason": "OOMKilled"}
+        for group in groups:
+            leave_cgroup(group)
         self._finish(end)
 
     def _why(self, problem: str) -> str:
@@ -247,12 +347,17 @@ class Keeper:
                     os.kill(pid, signal.SIGKILL)
 
     def _copy(self, key: selectors.SelectorKey) -> None:
+        if isinstance(key.data, int):
+            self._files.type_in(key.data)
+            return
         try:
             data = os.read(key.fd, READ_BYTES)
         except BlockingIOError:
             return
+        except OSError:
+            data = b""  # how the end of a terminal looks from here
         if data:
-            self._log.add(key.data, data)
+            self._log.add(key.data, data, is_at_once=self._is_watched)
         else:
             self._selector.unregister(key.fd)
 
@@ -272,7 +377,7 @@ class Keeper:
 
 def main() -> None:
     """Keep the container of the folder that is named."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)  # it ends with its container, and only then
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     if claim(sys.argv[1], os.getpid()):

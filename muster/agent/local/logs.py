@@ -71,13 +71,38 @@ def _moment_s(text: bytes) -> float:
         return 0.0
 
 
+async def read_new(folder: Path, clock: Clock, at: int) -> AsyncGenerator[tuple[bytes, bytes], None]:
+    """What is written after some place of the log until the run has ended: where it came from, and the text."""
+    async for line in _from(folder, clock, at=at, is_followed=True):
+        _, stream, mark, text = line.split(b" ", 3)
+        yield stream, text if mark == b"F" else text[:-1]
+
+
+def end_of(folder: Path) -> int:
+    """The place up to which a log is written now."""
+    try:
+        return (folder / "log").stat().st_size
+    except OSError:
+        return 0
+
+
 async def _all_lines(folder: Path, clock: Clock, *, is_followed: bool) -> AsyncGenerator[bytes, None]:
     """Every line as it stands in the files, through a change of files."""
-    old, log = folder / "log.1", folder / "log"
+    old = folder / "log.1"
     if old.exists():
         for line in _lines(old):
             yield line
-    at, number, rest = 0, 0, b""
+    async for line in _from(folder, clock, at=0, is_followed=is_followed):
+        yield line
+
+
+async def _from(folder: Path, clock: Clock, *, at: int, is_followed: bool) -> AsyncGenerator[bytes, None]:
+    """The lines of the present file from some place on, and of those that follow it."""
+    log, rest = folder / "log", b""
+    try:
+        number = log.stat().st_ino
+    except FileNotFoundError:
+        return
     while True:
         is_over = not is_followed or (folder / "end.json").exists()
         try:

@@ -258,6 +258,9 @@ class LocalPod:
             environment={name: paths.here(value) for name, value in variables.items()},
             folder=folder,
             memory_bytes=_memory_bytes(container),
+            has_stdin=bool(container.get("stdin")),
+            is_stdin_once=bool(container.get("stdinOnce")),
+            has_terminal=bool(container.get("tty")),
         )
         run.begin(start, now_s=now_s, ends=known.ends)
 

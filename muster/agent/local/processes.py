@@ -33,7 +33,11 @@ class Start:
     command: tuple[str, ...]
     environment: dict[str, str]
     folder: Path  # that it runs in
-    memory_bytes: int = 0  # 0: as much as there is
+    memory_bytes: int = 0  # 0: as much as there is, or the groups see to it
+    has_stdin: bool = False
+    is_stdin_once: bool = False  # its input ends when the first client leaves
+    has_terminal: bool = False
+    cgroups: tuple[str, ...] = ()  # that it runs in
 
 
 class RunFolder:
@@ -64,6 +68,10 @@ class RunFolder:
             "environment": start.environment,
             "folder": str(start.folder),
             "memory_bytes": start.memory_bytes,
+            "has_stdin": start.has_stdin,
+            "is_stdin_once": start.is_stdin_once,
+            "has_terminal": start.has_terminal,
+            "cgroups": start.cgroups,
             "started_s": now_s,
             "ends": ends,
         }
@@ -102,6 +110,26 @@ class RunFolder:
             else:
                 os.kill(pid, number)
         return True
+
+    @property
+    def stdin(self) -> Path:
+        """The named pipe that a command reads from which has an input."""
+        return self.folder / "stdin"
+
+    @property
+    def terminal(self) -> Path | None:
+        """The terminal that a command has, if it has one."""
+        try:
+            return Path((self.folder / "terminal").read_text())
+        except OSError:
+            return None
+
+    def end_input(self) -> None:
+        """Let the command come to the end of its input."""
+        pid = self.keeper_pid()
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGUSR1)
 
     def end_at_once(self) -> None:
         """Kill it, whatever it has come to."""
@@ -198,6 +226,9 @@ class PodFolder:
 
     def remove(self) -> None:
         """Forget the pod."""
+        for place in self.folder.glob("containers/*/*/start.json"):
+            for group in _read(place).get("cgroups") or ():
+                keeper.leave_cgroup(group)  # of a keeper that was killed
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
