@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
 
+from muster.agent.local.cgroups import found_cgroups
 from muster.agent.local.checkpoints import Checkpoints
 from muster.agent.local.commands import LocalStreams
 from muster.agent.local.environment import CannotStart
@@ -93,6 +94,7 @@ class Nodes:
                 token_for=token_for,
                 variables=base_variables(url),
                 checkpoints=Checkpoints(place / "checkpoints", self._clock, self._is_there),
+                cgroups=found_cgroups(),
             )
             self._local = LocalNode(LOCAL, place, host)
             self.streams.by_node[LOCAL] = LocalStreams(self._local, self._clock)

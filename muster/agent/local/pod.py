@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from muster.agent.local.cgroups import Cgroups, Limits
 from muster.agent.local.checkpoints import VARIABLE, Checkpoint, Checkpoints, checkpoint_of
 from muster.agent.local.environment import (
     CannotStart,
@@ -50,6 +51,7 @@ class Host:
     token_for: TokenFor
     variables: Mapping[str, str]  # that every container gets
     checkpoints: Checkpoints
+    cgroups: Cgroups | None = None  # None: limits are watched, as far as that goes
     back_off: BackOff = field(default_factory=BackOff)
 
 
@@ -253,11 +255,15 @@ class LocalPod:
         paths = Paths(run.root, place_mounts(container, run.root, volumes, variables))
         folder = paths.folder(container.get("workingDir") or "")
         folder.mkdir(parents=True, exist_ok=True)
+        limits = _limits(container)
+        name = f"muster-{around.pod['metadata']['uid']}-{container['name']}-{run.number}"
+        groups = self._host.cgroups.make(name, limits) if self._host.cgroups is not None else ()
         start = Start(
             command=tuple(paths.here(one) for one in command),
             environment={name: paths.here(value) for name, value in variables.items()},
             folder=folder,
-            memory_bytes=_memory_bytes(container),
+            memory_bytes=0 if groups else limits.memory_bytes,
+            cgroups=groups,
             has_stdin=bool(container.get("stdin")),
             is_stdin_once=bool(container.get("stdinOnce")),
             has_terminal=bool(container.get("tty")),
@@ -365,9 +371,13 @@ def _stop_signal(container: Object) -> int:
     return int(getattr(signal, name, signal.SIGTERM))
 
 
-def _memory_bytes(container: Object) -> int:
-    limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
-    return 0 if limit is None else parse_quantity(str(limit)).scaled(0, _MOST)
+def _limits(container: Object) -> Limits:
+    given = (container.get("resources") or {}).get("limits") or {}
+    memory, cpu = given.get("memory"), given.get("cpu")
+    return Limits(
+        memory_bytes=0 if memory is None else parse_quantity(str(memory)).scaled(0, _MOST),
+        cpu_millis=0 if cpu is None else parse_quantity(str(cpu)).scaled(3, _MOST),
+    )
 
 
 def base_variables(url: str) -> dict[str, str]:

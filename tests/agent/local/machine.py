@@ -125,7 +125,9 @@ def state(pod: Object, name: str = "main", kind: str = "containerStatuses") -> O
 
 
 @asynccontextmanager
-async def machine(folder: Path, store: MemoryStore | None = None, *, is_ended: bool = True) -> AsyncIterator[Machine]:
+async def machine(
+    folder: Path, store: MemoryStore | None = None, *, is_ended: bool = True, **more: Any
+) -> AsyncIterator[Machine]:
     """A node in a folder; where it is not ended it goes as if it were killed."""
     clock = RealClock()
     owners = {"job"}
@@ -141,6 +143,7 @@ async def machine(folder: Path, store: MemoryStore | None = None, *, is_ended: b
         variables={"PATH": os.environ["PATH"]},
         back_off=BackOff(first_s=0.1, most_s=0.4),
         checkpoints=Checkpoints(folder / "checkpoints", clock, lambda owner: owner["name"] in owners),
+        **more,
     )
     node = LocalNode(NODE, folder, host)
     loop = Loop(node, feed, client, clock)
@@ -156,11 +159,11 @@ async def machine(folder: Path, store: MemoryStore | None = None, *, is_ended: b
             await node.close()
 
 
-def on_machine(test: Callable[[Machine], Awaitable[None]], folder: Path) -> None:
-    """Run a test's coroutine with a node of its own."""
+def on_machine(test: Callable[[Machine], Awaitable[None]], folder: Path, **more: Any) -> None:
+    """Run a test's coroutine with a node of its own; more is what its machine has."""
 
     async def run() -> None:
-        async with machine(folder) as made:
+        async with machine(folder, **more) as made:
             await test(made)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # as the server has it
