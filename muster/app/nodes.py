@@ -17,6 +17,7 @@ from muster.agent.local.checkpoints import Checkpoints
 from muster.agent.local.commands import LocalStreams
 from muster.agent.local.environment import CannotStart
 from muster.agent.local.node import SOURCES, LocalNode, local_node
+from muster.agent.local.nvml import found_cards
 from muster.agent.local.pod import Host, base_variables
 from muster.apiserver.rights.service_accounts import ISSUER, Bound, ServiceAccounts
 from muster.app.node_pools import habits_by_node, nodes_of
@@ -31,6 +32,7 @@ from muster.controllers.nodes.pools import POOL, Pool, is_starting, name_of
 from muster.controllers.nodes.simulated import BY_NODE, PODS, SimulatedNodes, is_failed, node_terms
 from muster.controllers.nodes.simulated_streams import SimulatedStreams
 from muster.controllers.view import View
+from muster.model.device import Device
 from muster.model.pod_streams import (
     CommandOptions,
     Connection,
@@ -48,6 +50,7 @@ from muster.store.kinds import Object
 from muster.store.objects import Objects, Written, decode
 from muster.store.port import Change
 from muster.store.records import Key, Scope
+from muster.vendors.nvidia import REGISTER
 
 LOCAL = "local"
 _OWNERS = {
@@ -78,6 +81,7 @@ class Nodes:
         self._options = options
         self._view = View({(PODS, BY_NODE): node_terms})
         self._local: LocalNode | None = None
+        self._cards: tuple[Device, ...] = ()  # of this machine
         self.streams = Streams()
 
     def prepare(self, folder: Path, url: str, accounts: ServiceAccounts) -> None:
@@ -85,7 +89,8 @@ class Nodes:
         simulated = SimulatedStreams(self._find, vendors().values())
         self.streams.by_node.update((name_of(node), simulated) for node in nodes_of(self._options.pools))
         if self._options.has_local:
-            capacity = local_node(LOCAL)["status"]["capacity"]
+            self._cards = found_cards()
+            capacity = local_node(LOCAL, self._cards)["status"]["capacity"]
             token_for = PodTokens(self._store, accounts, self._clock).of
             place = folder / "local-node"
             host = Host(
@@ -94,6 +99,7 @@ class Nodes:
                 token_for=token_for,
                 variables=base_variables(url),
                 checkpoints=Checkpoints(place / "checkpoints", self._clock, self._is_there),
+                has_cards=bool(self._cards),
                 cgroups=found_cgroups(),
             )
             self._local = LocalNode(LOCAL, place, host)
@@ -133,7 +139,7 @@ class Nodes:
     def _possible(self) -> dict[str, Object]:
         """Every node that there may be, by name."""
         nodes = {name_of(node): node for node in nodes_of(self._options.pools)}
-        return {**nodes, LOCAL: local_node(LOCAL)} if self._local is not None else nodes
+        return {**nodes, LOCAL: local_node(LOCAL, self._cards)} if self._local is not None else nodes
 
     async def run(self) -> None:
         """Run all nodes until cancelled; processes end with them."""
@@ -173,6 +179,8 @@ def _registration(objects: Objects, name: str, node: Object, store: AsyncStore) 
         metadata, own = before["metadata"], node["metadata"]
         labels = {**(metadata.get("labels") or {}), **own["labels"]}
         annotations = {**(metadata.get("annotations") or {}), **(own.get("annotations") or {})}
+        if REGISTER not in (own.get("annotations") or {}):
+            annotations.pop(REGISTER, None)  # it had cards once
         return {**before, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
 
     return objects.modify(key, renewed)

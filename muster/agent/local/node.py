@@ -19,10 +19,13 @@ from muster.controllers.nodes.heartbeat import node_object
 from muster.controllers.nodes.notes import notes_of
 from muster.controllers.nodes.pod_status import ENDED
 from muster.controllers.view import Seen, View
+from muster.engine.devices_text import register_text
+from muster.model.device import Device
 from muster.model.pod_streams import Place, Unreachable
 from muster.store.kinds import Object
 from muster.store.records import Key
 from muster.store.rules import Deletion
+from muster.vendors.nvidia import REGISTER, VENDOR
 
 PODS, BY_NODE = "pods", "node"
 SOURCES = ("configmaps", "secrets")
@@ -31,8 +34,8 @@ _LAST_S = 5.0  # for processes to end when the server does
 _STEP_S = 0.02
 
 
-def local_node(name: str) -> Object:
-    """The node that this machine is."""
+def local_node(name: str, cards: tuple[Device, ...] = ()) -> Object:
+    """The node that this machine is, with its cards."""
     pages, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     capacity = {
         "cpu": str(CPU_FACTOR * (os.cpu_count() or 1)),
@@ -40,7 +43,12 @@ def local_node(name: str) -> Object:
         "pods": "110",
         "ephemeral-storage": "100Gi",
     }
-    return node_object(name, capacity=capacity, labels={"node-type": "worker"}, address=ADDRESS)
+    if cards:
+        capacity[VENDOR.resources.count] = str(sum(card.slots for card in cards))
+    node = node_object(name, capacity=capacity, labels={"node-type": "worker"}, address=ADDRESS)
+    if cards:
+        node["metadata"]["annotations"] = {REGISTER: register_text(cards)}
+    return node
 
 
 class LocalNode:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from muster.agent.local.cards import card_variables
 from muster.agent.local.cgroups import Cgroups, Limits
 from muster.agent.local.checkpoints import VARIABLE, Checkpoint, Checkpoints, checkpoint_of
 from muster.agent.local.environment import (
@@ -51,6 +52,7 @@ class Host:
     token_for: TokenFor
     variables: Mapping[str, str]  # that every container gets
     checkpoints: Checkpoints
+    has_cards: bool = False
     cgroups: Cgroups | None = None  # None: limits are watched, as far as that goes
     back_off: BackOff = field(default_factory=BackOff)
 
@@ -248,6 +250,8 @@ class LocalPod:
         volumes = place_volumes(around.pod, self.folder.volumes, around, self._host.token_for)
         run = self.folder.next_run(container["name"])
         base = {**self._host.variables, "HOSTNAME": around.pod["metadata"]["name"], "HOME": str(run.root)}
+        if self._host.has_cards:
+            base |= card_variables(around.pod, container["name"])
         if checkpoint_of(around.pod) is not None:
             base[VARIABLE] = str(self._host.checkpoints.folder_of(around.pod))
         variables = environment_of(container, around, base)
