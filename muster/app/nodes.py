@@ -19,9 +19,11 @@ from muster.agent.local.environment import CannotStart
 from muster.agent.local.node import SOURCES, LocalNode, local_node
 from muster.agent.local.nvml import found_cards
 from muster.agent.local.pod import Host, base_variables
+from muster.agent.local.volumes import tidy_volumes
 from muster.apiserver.rights.service_accounts import ISSUER, Bound, ServiceAccounts
 from muster.app.node_pools import habits_by_node, nodes_of
 from muster.app.plugins import vendors
+from muster.app.state_folder import volumes_in
 from muster.controllers.events import EVENTS
 from muster.controllers.feed import Feed
 from muster.controllers.loop import Controller, Loop
@@ -32,6 +34,7 @@ from muster.controllers.nodes.pools import POOL, Pool, is_starting, name_of
 from muster.controllers.nodes.simulated import BY_NODE, PODS, SimulatedNodes, is_failed, node_terms
 from muster.controllers.nodes.simulated_streams import SimulatedStreams
 from muster.controllers.view import View
+from muster.controllers.volume_matching import VOLUMES
 from muster.model.device import Device
 from muster.model.pod_streams import (
     CommandOptions,
@@ -82,6 +85,7 @@ class Nodes:
         self._view = View({(PODS, BY_NODE): node_terms})
         self._local: LocalNode | None = None
         self._cards: tuple[Device, ...] = ()  # of this machine
+        self._volumes = Path()  # where the folders of claims are
         self.streams = Streams()
 
     def prepare(self, folder: Path, url: str, accounts: ServiceAccounts) -> None:
@@ -102,6 +106,7 @@ class Nodes:
                 has_cards=bool(self._cards),
                 cgroups=found_cgroups(),
             )
+            self._volumes = volumes_in(folder)
             self._local = LocalNode(LOCAL, place, host)
             self.streams.by_node[LOCAL] = LocalStreams(self._local, self._clock)
 
@@ -144,7 +149,7 @@ class Nodes:
     async def run(self) -> None:
         """Run all nodes until cancelled; processes end with them."""
         client = PlainClient(self._store, self._objects, "system:nodes")
-        feed = Feed(self._store, self._view, self._clock, resources=(PODS, NODES, LEASES, EVENTS, *SOURCES))
+        feed = Feed(self._store, self._view, self._clock, resources=(PODS, NODES, LEASES, EVENTS, VOLUMES, *SOURCES))
         controllers: list[Controller] = [
             NodeLifecycle(),
             TaintEviction(),
@@ -156,6 +161,7 @@ class Nodes:
         if self._local is not None:
             there = {record.uid for record in self._store.store.page(Scope(PODS)).records}
             self._local.tidy(there)
+            tidy_volumes(self._volumes, {record.key.name for record in self._store.store.page(Scope(VOLUMES)).records})
             local = Loop(self._local, feed, client, self._clock)
             self._local.look_at = local.look_at
             loops.append(local)

@@ -32,7 +32,7 @@ from muster.app.collector import settle_collector
 from muster.app.first_objects import first_objects
 from muster.app.job_control import job_admission
 from muster.app.kinds import catalog
-from muster.app.state_folder import kubeconfig_in, prepare_folder, tls_folder_in, token_file_in
+from muster.app.state_folder import kubeconfig_in, prepare_folder, tls_folder_in, token_file_in, volumes_in
 from muster.controllers.accounts import Accounts
 from muster.controllers.aggregation import Aggregation
 from muster.controllers.following import Following, Part
@@ -100,7 +100,7 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
         notes = Notes(ownership=ownership, guard=Checks(jobs))
         objects = Objects(served.rules, clock, identities=Identities(), notes=notes)
         front = AsyncStore(store)
-        await _begin(front, objects)
+        await _begin(front, objects, volumes_in(folder) if options.is_living else None)
         definitions = Definitions(front, objects, served, clock)
         await definitions.settle()
         nodes = _nodes(front, objects, options)
@@ -144,9 +144,9 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
         listening.close()
 
 
-async def _begin(front: AsyncStore, objects: Objects) -> None:
+async def _begin(front: AsyncStore, objects: Objects, volumes: Path | None) -> None:
     """Write what is there in every cluster, and what can only be counted while nobody writes."""
-    for change in first_objects(objects, front.store):
+    for change in first_objects(objects, front.store, volumes):
         await front.write(change)
     await front.write(first_roles(objects))
     for recount in recounts(front.store):

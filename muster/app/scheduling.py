@@ -12,6 +12,7 @@ from dataclasses import replace
 from muster.app.config import Configuration
 from muster.app.placement import frame_of, node_slots, placement_reader, plain_queue
 from muster.app.plugins import vendors
+from muster.controllers import pod_claims
 from muster.controllers.belonging import INDEXES
 from muster.controllers.binder import Binder
 from muster.controllers.cache import NODES, RESOURCES, Cache, Parts
@@ -43,7 +44,7 @@ class Scheduling:
         configuration: Configuration | None = None,
         think: Think[Decided] = at_once,
     ) -> None:
-        view = View(INDEXES)
+        view = View({**INDEXES, **pod_claims.INDEXES})
         self.feed = Feed(store, view, clock, resources=RESOURCES)
         self.parts = parts_of(configuration or Configuration())
         annotate = _Annotating(view, self.parts.placement)

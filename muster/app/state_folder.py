@@ -40,6 +40,11 @@ def tls_folder_in(folder: Path) -> Path:
     return folder / "tls"
 
 
+def volumes_in(folder: Path) -> Path:
+    """Where the folders of claims are."""
+    return folder.absolute() / "volumes"
+
+
 def prepare_folder(folder: Path, *, is_fresh: bool) -> None:
     """Make the folder ready for a server; with `is_fresh` everything that an earlier one has left there goes."""
     if folder.exists() and not folder.is_dir():
@@ -81,6 +86,7 @@ def _empty(folder: Path) -> None:
         token_file_in(folder).unlink(missing_ok=True)
         for path in folder.glob(f"{AUDIT_LOG}*"):
             path.unlink()
-        shutil.rmtree(tls_folder_in(folder), ignore_errors=True)
+        for path in (tls_folder_in(folder), volumes_in(folder)):
+            shutil.rmtree(path, ignore_errors=True)
     finally:
         owner.release()

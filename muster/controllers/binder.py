@@ -14,9 +14,11 @@ from muster.controllers.belonging import PODS, WORKLOADS, has_condition, object_
 from muster.controllers.carrying_out import Annotate, unscheduled
 from muster.controllers.events import Events
 from muster.controllers.loop import Turn
+from muster.controllers.pod_claims import BY_CLAIM, claim_state, told, unreached, with_node
 from muster.controllers.seating import SLOT_ANNOTATION, Pod, seat
 from muster.controllers.telling import SCHEDULER, note_of, scheduled
 from muster.controllers.view import Seen, View
+from muster.controllers.volume_matching import CLAIMS
 from muster.dialects.kueue.slots_text import recorded_slots
 from muster.dialects.pods import workload_key
 from muster.model.errors import InvalidObject
@@ -48,6 +50,9 @@ class Binder:
             key = workload_of(pod, view)
             if key is not None:
                 yield key
+        elif seen.key.resource == CLAIMS:
+            users = view.with_term(PODS, BY_CLAIM, f"{seen.key.namespace}/{seen.key.name}")
+            yield from (key for pod in users if (key := workload_of(pod, view)) is not None)
 
     async def reconcile(self, turn: Turn) -> None:
         obj = turn.view.get(turn.key)
@@ -70,6 +75,8 @@ class Binder:
     async def _bind(self, turn: Turn, pod: Pod, note: str, slot: Slot) -> None:
         if turn.view.record(Key("nodes", "", slot.node)) is None:
             return  # it may come back; else the workload's deadline ends the waiting
+        if not await self._has_volumes(turn, dict(pod), slot.node):
+            return
         key = object_key(PODS, dict(pod))
         annotations = {**self._annotate(Fields(pod), slot, turn.now_s), SLOT_ANNOTATION: note}
         uid = pod["metadata"]["uid"]
@@ -77,8 +84,19 @@ class Binder:
         told = note_of(scheduled(workload_key(key.namespace, key.name), slot.node))
         await self._events.tell(turn, dict(pod), told)
 
-    async def _refuse(self, turn: Turn, pod: Object) -> None:
-        status = unscheduled(pod, NO_SLOT, turn.now_s)
+    async def _has_volumes(self, turn: Turn, pod: Object, node: str) -> bool:
+        """Whether a pod's volumes let it be bound now; claims that wait for its node hear of it."""
+        claims = claim_state(pod, turn.view)
+        problem = claims.problem or unreached(pod, claims, turn.view.get(Key("nodes", "", node)), turn.view)
+        if problem:
+            await self._refuse(turn, pod, told(problem, turn.view))
+            return False
+        for claim in claims.unplaced:
+            await turn.update(object_key(CLAIMS, claim), with_node(claim, node))
+        return claims.is_ready
+
+    async def _refuse(self, turn: Turn, pod: Object, why: str = NO_SLOT) -> None:
+        status = unscheduled(pod, why, turn.now_s)
         if status != pod.get("status"):
             await turn.update_status(object_key(PODS, pod), {**pod, "status": status})
 

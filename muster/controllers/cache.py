@@ -14,9 +14,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from muster.controllers import pod_claims
 from muster.controllers.belonging import PODS, WORKLOADS, object_key, pods_of, workload_of
 from muster.controllers.seating import Seating, key_of, seat
 from muster.controllers.view import Seen, View
+from muster.controllers.volume_matching import CLAIMS
 from muster.dialects.kueue.names import GROUP
 from muster.dialects.kueue.read import ReadOptions, read, workload_reader
 from muster.dialects.kueue.read_workloads import WorkloadReader
@@ -49,10 +51,8 @@ SHAPING = (
     CHECKS,
     "namespaces",
     "limitranges",
-    "persistentvolumes",
-    "persistentvolumeclaims",
 )
-RESOURCES = (WORKLOADS, NODES, PODS, *SHAPING)
+RESOURCES = (WORKLOADS, NODES, PODS, *pod_claims.RESOURCES, *SHAPING)
 _NO_MEANING = frozenset({"resourceVersion", "managedFields", "generation"})
 
 
@@ -81,12 +81,14 @@ class Cache:
         self._known_nodes: dict[str, Node] = {}
         self._frame: Hashable = None
         self._reader: WorkloadReader | None = None
-        self._placement = parts.placement
+        self._placement = replace(parts.placement, volumes=pod_claims.ReachOfClaims(view))
         self._group_of: dict[Key, Key] = {}  # by pod: the workload that it belongs to
         self._members: dict[Key, set[Key]] = {}  # by workload: its pods
         self._filled: dict[Key, str] = {}  # by workload: the uid of one of which all pods have been bound
         self._seen: dict[Key, int] = {}  # by workload or pod: the revision that the state is about
         self._left_out: dict[Key, int] = {}  # by workload or pod: the revision on which nothing can be written
+        self._unbound: set[Key] = set()  # pods that wait and have claims without a volume
+        self.held_back: dict[Key, str] = {}  # pods whose claims allow no place, and why, until somebody clears it
         self.touched: set[str] = set()  # workloads that were looked at, until somebody clears it
 
     # Hearing ---------------------------------------------------------------------------------------------------------
@@ -100,8 +102,20 @@ class Cache:
             self._pods[seen.key] = None
         elif resource == NODES:
             self._nodes[seen.key] = None
+        elif resource in pod_claims.RESOURCES:
+            self._hear_storage(seen)
         elif resource in SHAPING:
             self._is_stale = self._is_stale or _meaning(seen.before, resource) != _meaning(seen.now, resource)
+
+    def _hear_storage(self, seen: Seen) -> None:
+        """Note the pods and workloads that a change of a claim, a volume or a class may concern."""
+        self._pods.update(dict.fromkeys(self._unbound))
+        if seen.key.resource == CLAIMS:
+            term = f"{seen.key.namespace}/{seen.key.name}"
+            users = self._view.with_term(PODS, pod_claims.BY_CLAIM, term)
+            self._pods.update((object_key(PODS, pod), None) for pod in users)
+            waiting = self._view.with_term(WORKLOADS, pod_claims.BY_CLAIM, term)
+            self._workloads.update((object_key(WORKLOADS, one), None) for one in waiting)
 
     def look_again(self, key: Key) -> None:
         """Have a workload or a pod read anew: what the state has of it did not come true."""
@@ -153,8 +167,6 @@ class Cache:
     def _rebuild(self, now: float) -> None:
         """Build the state from all objects."""
         options = replace(self._parts.options(now), now=now)
-        volumes, claims = self._all("persistentvolumes"), self._all("persistentvolumeclaims")
-        self._placement = self._parts.placement.with_volumes(claims, volumes)
         shaping = [obj for resource in SHAPING for obj in self._view.all(resource)]
         snapshot = read(self._readable(shaping, options), options)
         snapshot = replace(snapshot, queues={**snapshot.queues, self._parts.plain_queue.name: self._parts.plain_queue})
@@ -255,6 +267,7 @@ class Cache:
         """Charge a pod by itself, or let it wait by itself, or neither."""
         name, alone = f"{key.namespace}/{key.name}", workload_key(key.namespace, key.name)
         fields = Fields(pod) if self._note(key) and pod is not None else None
+        self._unbound.discard(key)
         try:
             if fields is not None and is_alone and self._is_taken(fields, name, alone):
                 return
@@ -268,7 +281,7 @@ class Cache:
     def _is_taken(self, pod: Fields, name: str, alone: str) -> bool:
         """Let a pod hold its node, or wait for one; whether it does either."""
         bound = read_bound_pod(pod)
-        if bound is None and not waits_for_node(pod):
+        if bound is None and not (waits_for_node(pod) and self._may_be_placed(pod)):
             return False
         workload = read_alone(pod, self._parts.plain_queue.name, self._placement)
         self.touched.add(alone)
@@ -284,6 +297,17 @@ class Cache:
         if self.state.workloads.get(alone) != workload:
             self.state.take(workload)
         return True
+
+    def _may_be_placed(self, pod: Fields) -> bool:
+        """Whether the claims of a pod let it be placed now; where they do not, what is told is noted."""
+        key = object_key(PODS, dict(pod.values))
+        claims = pod_claims.claim_state(dict(pod.values), self._view)
+        if claims.is_ready:
+            return True
+        self._unbound.add(key)
+        if claims.problem:
+            self.held_back[key] = pod_claims.told(claims.problem, self._view)
+        return bool(claims.unplaced) and not (claims.problem or claims.is_waiting)
 
     def _drop_alone(self, alone: str) -> None:
         if alone in self.state.workloads:
@@ -370,6 +394,6 @@ def _meaning(obj: Object | None, resource: str) -> object:
         return None
     metadata = {name: value for name, value in obj["metadata"].items() if name not in _NO_MEANING}
     rest = {name: value for name, value in obj.items() if name not in ("metadata", "status")}
-    if resource in (CHECKS, "persistentvolumeclaims"):
+    if resource == CHECKS:
         rest["status"] = obj.get("status")
     return metadata, rest

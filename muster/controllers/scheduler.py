@@ -15,13 +15,16 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from muster.controllers.cache import Cache
-from muster.controllers.carrying_out import Annotate, Removal, StatusWrite, Write, Writer, key_of
+from muster.controllers.carrying_out import Annotate, Removal, StatusWrite, Write, Writer, key_of, unscheduled
 from muster.controllers.events import Events
 from muster.controllers.feed import Feed
+from muster.controllers.pod_claims import claim_state, told, unreached, with_node
 from muster.controllers.queue_status import QueueStatus
 from muster.controllers.telling import SCHEDULER, events_of_decision, events_of_refusal, note_of
 from muster.controllers.view import Seen
+from muster.controllers.volume_matching import CLAIMS
 from muster.dialects.kueue.write import Event, status_after_checks
+from muster.dialects.pods import workload_key
 from muster.engine.decide import decide
 from muster.engine.explain import untried
 from muster.engine.state import EngineState
@@ -33,7 +36,9 @@ from muster.store.binding import Binding
 from muster.store.client import Client
 from muster.store.clock import Clock
 from muster.store.errors import Conflict, NotFound, StoreError
+from muster.store.kinds import Object
 from muster.store.objects import Part
+from muster.store.records import Key
 from muster.store.rules import Deletion
 
 log = logging.getLogger(__name__)
@@ -150,6 +155,8 @@ class Scheduler:
             if write is not None:
                 writes.append(self._told(write, events_of_refusal(verdict), now))
         writes += [self._admitted(workload, now) for workload in self._checked(state)]
+        writes += [self._held_back(key, text, now) for key, text in self.cache.held_back.items()]
+        self.cache.held_back = {}
         faults = [one for one in await asyncio.gather(*writes, return_exceptions=True) if one is not None]
         if faults:
             raise faults[0]  # when all writes are done, not before
@@ -165,6 +172,8 @@ class Scheduler:
             return
         try:
             write = writer.write_of(decision, obj)
+            if isinstance(write, Binding) and not await self._has_volumes(obj, write, writer.now):
+                return
             if write is not None:
                 await self._write(write)
                 await self._tell(events_of_decision(decision), writer.now)
@@ -178,6 +187,31 @@ class Scheduler:
         except InvalidObject as problem:
             log.warning("%s is left out until it changes, what was decided cannot be written: %s", workload, problem)
             self.cache.leave_out(key)
+
+    async def _has_volumes(self, pod: Object, binding: Binding, now: float) -> bool:
+        """Whether a pod's volumes let it be bound now; claims that wait for its node hear of it."""
+        claims = claim_state(pod, self._view)
+        if not claims.unplaced:
+            return True
+        node = self._view.get(Key("nodes", "", binding.node))
+        if problem := unreached(pod, claims, node, self._view):
+            self.cache.leave_out(binding.key)
+            await self._held_back(binding.key, told(problem, self._view), now)
+            return False
+        for claim in claims.unplaced:
+            key = Key(CLAIMS, binding.key.namespace, claim["metadata"]["name"])
+            kept = await self._client.update(key, with_node(claim, binding.node))
+            self._note(CLAIMS, int(kept["metadata"]["resourceVersion"]))
+        self.cache.look_again(binding.key)  # it is decided on anew when its claims are bound
+        return False
+
+    async def _held_back(self, key: Key, text: str, now: float) -> None:
+        """Tell of a pod that its claims let it go nowhere, unless it says so already."""
+        pod = self._view.get(key)
+        status = None if pod is None else unscheduled(pod, text, now)
+        if pod is not None and status != pod.get("status"):
+            event = Event("Warning", workload_key(key.namespace, key.name), "FailedScheduling", text)
+            await self._told(StatusWrite(key, {**pod, "status": status}), [event], now)
 
     async def _told(self, write: Write, events: list[Event], now: float) -> None:
         try:
@@ -196,7 +230,10 @@ class Scheduler:
             assert isinstance(write, Removal), "there are three kinds of writes"
             kept = await self._client.delete(write.key, Deletion(uid=write.uid))
             revision = int(kept["metadata"]["resourceVersion"])
-        self._written[write.key.resource] = max(revision, self._written.get(write.key.resource, 0))
+        self._note(write.key.resource, revision)
+
+    def _note(self, resource: str, revision: int) -> None:
+        self._written[resource] = max(revision, self._written.get(resource, 0))
 
     # Those that wait -------------------------------------------------------------------------------------------------
 

@@ -58,6 +58,10 @@ class View:
             for name in sorted(named):
                 yield self._object(named[name])
 
+    def count(self, resource: str) -> int:
+        """How many objects of a resource there are."""
+        return sum(len(named) for named in self._records.get(resource, {}).values())
+
     def owned(self, uid: str, resource: str) -> list[Object]:
         """The objects of a resource that name this uid as an owner, in order."""
         return self._found(key for key in self._owned.get(uid, ()) if key.resource == resource)

@@ -21,7 +21,7 @@ class Misfit(Enum):
     POD_COUNT = "full of pods"
     CARDS = "short of cards"
     MODEL = "without a card of the models {about}"
-    VOLUME = "that a volume of the pod cannot reach"
+    VOLUME = "with a volume node affinity conflict"
     SPREAD_LABEL = "without the label {about} to spread over"
     SPREAD = "where the spread over {about} would be too uneven"
     POD_AFFINITY = "away from the pods that it must be near"

@@ -6,7 +6,7 @@ that who decides on quota alone is neither slowed down nor refused for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from muster.model.device import Device
@@ -41,15 +41,14 @@ class PlacementReader:
 
     def with_volumes(self, claims: Iterable[Fields], volumes: Iterable[Fields]) -> PlacementReader:
         """The same with the nodes that the volumes bound to claims can be reached from."""
-        terms = {_name(one): _terms_of(one) for one in volumes}
+        terms = {_name(one): terms_of_volume(one) for one in volumes}
         bound = {f"{_namespace(one)}/{_name(one)}": terms.get(one.child("spec").text("volumeName")) for one in claims}
         return replace(self, volumes={key: (found,) for key, found in bound.items() if found is not None})
 
     def rules_of(self, pod: Fields) -> PodRules:
         """The rules of a pod that has a namespace."""
         namespace = _namespace(pod)
-        claims = (one.child("persistentVolumeClaim").text("claimName") for one in pod.child("spec").children("volumes"))
-        found = (self.volumes.get(f"{namespace}/{claim}", ()) for claim in claims if claim)
+        found = (self.volumes.get(f"{namespace}/{claim}", ()) for claim in _claims_of(pod))
         return read_pod_rules(pod, volumes=tuple(terms for each in found for terms in each))
 
     def node(self, node: Node, obj: Fields) -> Node:
@@ -63,6 +62,14 @@ class PlacementReader:
         return replace(pod, rules=self.rules_of(obj), cards=cards, slices=self.slices_of(obj, devices))
 
 
+def _claims_of(pod: Fields) -> Iterator[str]:
+    for volume in pod.child("spec").children("volumes"):
+        if claim := volume.child("persistentVolumeClaim").text("claimName"):
+            yield claim
+        elif volume.has("ephemeral"):
+            yield f"{_name(pod)}-{volume.text('name')}"
+
+
 def template_as_pod(template: Fields, namespace: str) -> Fields:
     """A pod template as the pod that will be made of it."""
     metadata = {**template.child("metadata").values, "namespace": namespace}
@@ -74,7 +81,8 @@ def _without_annotations(pod: Fields) -> Fields:
     return Fields({**pod.values, "metadata": metadata}, pod.path)
 
 
-def _terms_of(volume: Fields) -> NodeTerms | None:
+def terms_of_volume(volume: Fields) -> NodeTerms | None:
+    """The nodes from which a volume can be reached; `None`: all of them."""
     affinity = volume.child("spec").child("nodeAffinity")
     return read_node_terms(affinity.child("required")) if affinity.has("required") else None
 

@@ -59,7 +59,7 @@ def told(report):
             id="selector",
         ),
         pytest.param(rules(spec=IN_RACK), [("outside the node affinity", 2)], id="affinity"),
-        pytest.param(rules(volumes=(FAR,)), [("that a volume of the pod cannot reach", 2)], id="volume"),
+        pytest.param(rules(volumes=(FAR,)), [("with a volume node affinity conflict", 2)], id="volume"),
         pytest.param(rules(spec=ports({"hostPort": 80})), [("where a host port is taken", 1)], id="ports"),
         pytest.param(
             rules({}, spreads(spread("rack", {}))), [("without the label rack to spread over", 2)], id="label"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
@@ -18,7 +19,9 @@ from muster.controllers.loop import Turn
 from muster.controllers.nodes.heartbeat import node_object
 from muster.controllers.nodes.notes import notes_of
 from muster.controllers.nodes.pod_status import ENDED
+from muster.controllers.provisioning import PROVISIONED_BY, PROVISIONER
 from muster.controllers.view import Seen, View
+from muster.controllers.volume_matching import CLAIMS, VOLUMES, annotations_of
 from muster.engine.devices_text import register_text
 from muster.model.device import Device
 from muster.model.pod_streams import Place, Unreachable
@@ -28,7 +31,7 @@ from muster.store.rules import Deletion
 from muster.vendors.nvidia import REGISTER, VENDOR
 
 PODS, BY_NODE = "pods", "node"
-SOURCES = ("configmaps", "secrets")
+SOURCES = ("configmaps", "secrets", CLAIMS)
 CPU_FACTOR = 4  # pods ask for more than they use
 _LAST_S = 5.0  # for processes to end when the server does
 _STEP_S = 0.02
@@ -63,6 +66,7 @@ class LocalNode:
         self._watch = Watch()
         self._events = Events("kubelet")
         self._pods: dict[Key, tuple[str, LocalPod]] = {}  # with their uid
+        self._left: dict[Key, Path] = {}  # folders of volumes that are gone
         self.look_at: Callable[[Key], None] = lambda _key: None  # set by whoever runs the loop
 
     def keys(self, seen: Seen, view: View) -> Iterable[Key]:
@@ -73,6 +77,10 @@ class LocalNode:
                 yield seen.key
             elif seen.key in self._pods:
                 yield seen.key
+        elif seen.key.resource == VOLUMES:
+            if seen.now is None and (left := _own_folder(seen.before)) is not None:
+                self._left[seen.key] = left
+                yield seen.key
         elif seen.key.resource in SOURCES:
             for pod in view.with_term(PODS, BY_NODE, self.node):
                 metadata = pod["metadata"]
@@ -80,6 +88,10 @@ class LocalNode:
                     yield Key(PODS, metadata["namespace"], metadata["name"])
 
     async def reconcile(self, turn: Turn) -> None:
+        if turn.key.resource == VOLUMES:
+            if (left := self._left.pop(turn.key, None)) is not None and turn.view.record(turn.key) is None:
+                await asyncio.to_thread(shutil.rmtree, left, ignore_errors=True)
+            return
         pod = turn.view.get(turn.key)
         uid = "" if pod is None else pod["metadata"]["uid"]
         known = self._pods.get(turn.key)
@@ -157,4 +169,15 @@ class LocalNode:
 
 
 def _finder(turn: Turn) -> Callable[[str, str], Object | None]:
-    return lambda resource, name: turn.view.get(Key(resource, turn.key.namespace, name))
+    def find(resource: str, name: str) -> Object | None:
+        return turn.view.get(Key(resource, "" if resource == VOLUMES else turn.key.namespace, name))
+
+    return find
+
+
+def _own_folder(volume: Object | None) -> Path | None:
+    """The folder that was made for a volume, and that nobody needs without it."""
+    if volume is None or annotations_of(volume).get(PROVISIONED_BY) != PROVISIONER:
+        return None
+    path = Path((volume["spec"].get("hostPath") or {}).get("path") or "/")
+    return path if path.name == volume["metadata"]["name"] else None

@@ -1,14 +1,14 @@
 """The volumes of a pod as folders and files of this machine. Used by the local node.
 
 Config maps, secrets, fields of the pod and tokens become files that are written anew when what they come from changes;
-an emptyDir is a folder of the pod, a hostPath what it names.
+an emptyDir is a folder of the pod, a hostPath what it names, and a claim the folder of its volume.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from muster.agent.local.environment import (
     missing,
     texts_of,
 )
+from muster.controllers.volume_matching import CLAIMS, VOLUMES
 from muster.store.kinds import Object
 
 TokenFor = Callable[[Object, Object], str]  # for a pod and what a projected volume says about the token
@@ -48,6 +49,10 @@ def place_volumes(pod: Object, folder: Path, around: Surroundings, token_for: To
 def _placed(volume: Object, folder: Path, around: Surroundings, token_for: TokenFor) -> Path:
     if (host := volume.get("hostPath")) is not None:
         return _host_path(host)
+    if (claim := volume.get("persistentVolumeClaim")) is not None:
+        return _claimed(claim.get("claimName") or "", around)
+    if volume.get("ephemeral") is not None:
+        return _claimed(f"{around.pod['metadata']['name']}-{volume['name']}", around)
     if volume.get("emptyDir") is not None:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
@@ -58,6 +63,21 @@ def _placed(volume: Object, folder: Path, around: Surroundings, token_for: Token
     files = {one.path: one for one in _files(kind, volume[kind], around, token_for)}
     _write(folder, files)
     return folder
+
+
+def _claimed(name: str, around: Surroundings) -> Path:
+    """The folder of the volume that a claim is bound to."""
+    claim = around.find(CLAIMS, name)
+    where = f"error processing PVC {around.pod['metadata']['namespace']}/{name}"
+    if claim is None:
+        raise _unmounted(f'{where}: failed to fetch PVC from API server: persistentvolumeclaims "{name}" not found')
+    volume = around.find(VOLUMES, claim["spec"].get("volumeName") or "")
+    if volume is None or (claim.get("status") or {}).get("phase") != "Bound":
+        raise _unmounted(f"{where}: PVC is not bound")
+    spec = volume["spec"]
+    if (source := spec.get("hostPath") or spec.get("local")) is None:
+        raise _unmounted(f"volume {volume['metadata']['name']} is no folder of this machine")
+    return _host_path(source)
 
 
 def _unmounted(why: str) -> CannotStart:
@@ -80,6 +100,13 @@ def _host_path(host: Object) -> Path:
     if kind in checks and not checks[kind]():
         raise _unmounted(f"hostPath type check failed: {path} is not a {kind.lower()}")
     return path
+
+
+def tidy_volumes(folder: Path, names: Collection[str]) -> None:
+    """Remove what an earlier server has left of volumes that are not there any more. Called before all else."""
+    for left in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if left.name not in names:
+            shutil.rmtree(left, ignore_errors=True)
 
 
 # Files ---------------------------------------------------------------------------------------------------------------
