@@ -15,6 +15,7 @@ from muster.apiserver.served import Catalog
 from muster.apiserver.watch_lines import SharedLines
 from muster.apiserver.webhooks import Webhooks
 from muster.model.pod_streams import NoNodes, PodStreams
+from muster.model.usage import NoUsages, Usages
 from muster.store.aio import AsyncStore
 from muster.store.clock import Clock
 from muster.store.objects import Objects
@@ -36,6 +37,7 @@ class Api:
     ownership: Ownership  # the same that `objects` has
     key: SigningKey = field(default_factory=SigningKey.new)  # of the tokens for service accounts
     nodes: PodStreams = field(default_factory=NoNodes)  # who runs the pods
+    usages: Usages = field(default_factory=NoUsages)  # what they say is in use
     lines: SharedLines = field(default_factory=SharedLines)
     on_definitions: Callable[[], Awaitable[None]] = _nothing_to_do  # after a definition was written
     access: Access = field(init=False)

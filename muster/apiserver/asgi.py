@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from muster.apiserver import reviews, subresources, writes
+from muster.apiserver import metrics, reviews, subresources, writes
 from muster.apiserver.answers import Answer, Headers, Joined, Stream, encode, json_answer, text_answer, warning_headers
 from muster.apiserver.api import Api
 from muster.apiserver.authentication import ANONYMOUS, Authenticator
@@ -239,6 +239,8 @@ class App:
     async def _handle(self, request: Request, target: Target) -> Answer | Stream:
         verb = verb_of(request.method, target)
         request.warn(target.served.deprecation)
+        if target.served.kind.group == metrics.GROUP:
+            return await metrics.metrics(self._api, request, target)
         if verb in ("create", "update", "patch"):
             request.warn(target.served.without_effect)
         if verb == "list" and request.flag("watch"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import MappingProxyType
 
+from muster.apiserver import metrics
 from muster.apiserver.definitions.checks import DEFINITIONS, RULES
 from muster.apiserver.facts import Kind, Subresource
 from muster.apiserver.kinds import BUILTIN
@@ -17,9 +18,10 @@ _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "updat
 _OF_PARTS = ("get", "patch", "update")
 
 
-def catalog() -> Catalog:
-    """What is served."""
-    return Catalog([*builtin({**BUILTIN, DEFINITIONS: RULES}), *_dialect_kinds()])
+def catalog(*, has_metrics: bool = False) -> Catalog:
+    """What is served; what is in use where there are nodes to say it."""
+    measured = metrics.KINDS if has_metrics else ()
+    return Catalog([*builtin({**BUILTIN, DEFINITIONS: RULES}), *_dialect_kinds(), *measured])
 
 
 def _dialect_kinds() -> Iterator[Served]:

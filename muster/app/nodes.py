@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from muster.agent.local.cgroups import found_cgroups
 from muster.agent.local.checkpoints import Checkpoints
@@ -19,6 +20,7 @@ from muster.agent.local.environment import CannotStart
 from muster.agent.local.node import SOURCES, LocalNode, local_node
 from muster.agent.local.nvml import found_cards
 from muster.agent.local.pod import Host, base_variables
+from muster.agent.local.usage import LocalUsage
 from muster.agent.local.volumes import tidy_volumes
 from muster.apiserver.rights.service_accounts import ISSUER, Bound, ServiceAccounts
 from muster.app.node_pools import habits_by_node, nodes_of
@@ -33,6 +35,7 @@ from muster.controllers.nodes.heartbeat import LEASES, NODES, Heartbeats
 from muster.controllers.nodes.pools import POOL, Pool, is_starting, name_of
 from muster.controllers.nodes.simulated import BY_NODE, PODS, SimulatedNodes, is_failed, node_terms
 from muster.controllers.nodes.simulated_streams import SimulatedStreams
+from muster.controllers.nodes.simulated_usage import SimulatedUsage
 from muster.controllers.view import View
 from muster.controllers.volume_matching import VOLUMES
 from muster.model.device import Device
@@ -45,6 +48,7 @@ from muster.model.pod_streams import (
     PodStreams,
     Running,
 )
+from muster.model.usage import Measure, Usages
 from muster.store.aio import AsyncStore
 from muster.store.client import PlainClient
 from muster.store.clock import Clock
@@ -87,11 +91,15 @@ class Nodes:
         self._cards: tuple[Device, ...] = ()  # of this machine
         self._volumes = Path()  # where the folders of claims are
         self.streams = Streams()
+        self.usages = UsagesOfNodes()
 
     def prepare(self, folder: Path, url: str, accounts: ServiceAccounts) -> None:
         """Make what runs pods; called before `run`, when it is known where the server listens."""
         simulated = SimulatedStreams(self._find, vendors().values())
-        self.streams.by_node.update((name_of(node), simulated) for node in nodes_of(self._options.pools))
+        names = [name_of(node) for node in nodes_of(self._options.pools)]
+        self.streams.by_node.update(dict.fromkeys(names, simulated))
+        usage = SimulatedUsage(lambda node: self._view.with_term(PODS, BY_NODE, node), self._clock)
+        self.usages.by_node.update(dict.fromkeys(names, usage))
         if self._options.has_local:
             self._cards = found_cards()
             capacity = local_node(LOCAL, self._cards)["status"]["capacity"]
@@ -109,6 +117,7 @@ class Nodes:
             self._volumes = volumes_in(folder)
             self._local = LocalNode(LOCAL, place, host)
             self.streams.by_node[LOCAL] = LocalStreams(self._local, self._clock)
+            self.usages.by_node[LOCAL] = LocalUsage(self._local.pods_folder, self._clock)
 
     def _find(self, resource: str, namespace: str, name: str) -> Object | None:
         try:
@@ -224,6 +233,21 @@ class PodTokens:
         if len(self._known) > _TOKENS_KEPT:
             self._known.popitem(last=False)
         return token
+
+
+class UsagesOfNodes:
+    """What is in use, by the node that says it."""
+
+    def __init__(self) -> None:
+        self.by_node: dict[str, Usages] = {}
+
+    def of_node(self, node: Mapping[str, Any], /) -> Measure | None:
+        usages = self.by_node.get(node["metadata"]["name"])
+        return None if usages is None else usages.of_node(node)
+
+    def of_pod(self, pod: Mapping[str, Any], /) -> Measure | None:
+        usages = self.by_node.get(pod["spec"].get("nodeName") or "")
+        return None if usages is None else usages.of_pod(pod)
 
 
 class Streams:

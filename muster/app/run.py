@@ -39,6 +39,7 @@ from muster.controllers.following import Following, Part
 from muster.controllers.quotas import recounts
 from muster.controllers.tidying import Tidying
 from muster.model.pod_streams import NoNodes
+from muster.model.usage import NoUsages
 from muster.store.aio import AsyncStore
 from muster.store.backup import backup
 from muster.store.clock import RealClock
@@ -94,7 +95,7 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
         files = prepare(tls_folder_in(folder), [options.host], clock.now_s())
         token = token_in(token_file_in(folder))
         write_kubeconfig(kubeconfig_in(folder), url=url, authority=files.authority.read_bytes(), token=token)
-        served = catalog()
+        served = catalog(has_metrics=options.nodes is not None)
         ownership = Ownership(MergeTypes(served))
         jobs = job_admission(store) if options.is_living else None
         notes = Notes(ownership=ownership, guard=Checks(jobs))
@@ -114,6 +115,7 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
             key=signing_key_in(files.signing_key),
             on_definitions=definitions.settle,
             nodes=NoNodes() if nodes is None else nodes.streams,
+            usages=NoUsages() if nodes is None else nodes.usages,
         )
         audit = AuditLog(folder) if options.has_audit else None
         app = App(api, Tokens(token, api.accounts), partial(backup, store), audit=audit)

@@ -16,7 +16,7 @@ from muster.store.objects import Part, decode
 from muster.store.port import Transaction
 from muster.store.records import Key
 from muster.store.rules import Deletion
-from tests.controllers.builtin.workload_cluster import Cluster
+from tests.controllers.builtin.workload_cluster import CLUSTER_WIDE, Cluster
 from tests.kubernetes.client import Client, Json
 
 PATHS = {
@@ -24,6 +24,9 @@ PATHS = {
     "services": "/api/v1",
     "endpoints": "/api/v1",
     "nodes": "/api/v1",
+    "events": "/api/v1",
+    "persistentvolumes": "/api/v1",
+    "storageclasses.storage.k8s.io": "/apis/storage.k8s.io/v1",
     "persistentvolumeclaims": "/api/v1",
     "replicationcontrollers": "/api/v1",
     "deployments.apps": "/apis/apps/v1",
@@ -34,7 +37,7 @@ PATHS = {
     "poddisruptionbudgets.policy": "/apis/policy/v1",
     "endpointslices.discovery.k8s.io": "/apis/discovery.k8s.io/v1",
 }
-TOLD = tuple(one for one in PATHS if one != "nodes")
+TOLD = tuple(one for one in PATHS if one not in (*CLUSTER_WIDE, "events"))
 _CHANGING = frozenset(
     {"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "deletionTimestamp", "namespace"}
 )
@@ -67,7 +70,7 @@ class Real:
 
     def _path(self, resource: str, *parts: str) -> str:
         plural = resource.partition(".")[0]
-        place = [] if resource == "nodes" else ["namespaces", self._namespace]
+        place = [] if resource in CLUSTER_WIDE else ["namespaces", self._namespace]
         return "/".join([PATHS[resource], *place, plural, *parts])
 
     def _ask(self, method: str, path: str, body: Json | None = None, content_type: str = "application/json") -> Json:
@@ -131,7 +134,7 @@ class Ours:
     async def delete(
         self, resource: str, name: str, propagation: str = "Background", grace_s: int | None = None
     ) -> None:
-        key = Key(resource, "" if resource == "nodes" else "x", name)
+        key = Key(resource, "" if resource in CLUSTER_WIDE else "x", name)
         await self.cluster.client.delete(key, Deletion(propagation=Propagation(propagation), grace_s=grace_s))
 
     async def bind(self, pod: str, node: str) -> None:

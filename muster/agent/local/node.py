@@ -61,7 +61,7 @@ class LocalNode:
 
     def __init__(self, node: str, folder: Path, host: Host) -> None:
         self.node = node
-        self._folder = folder / "pods"
+        self.pods_folder = folder / "pods"
         self._host = host
         self._watch = Watch()
         self._events = Events("kubelet")
@@ -124,14 +124,14 @@ class LocalNode:
     def _pod(self, key: Key, uid: str) -> LocalPod:
         known = self._pods.get(key)
         if known is None:
-            folder = PodFolder(self._folder / uid)
+            folder = PodFolder(self.pods_folder / uid)
             made = LocalPod(folder, self._host, watch=self._watch, poke=lambda: self.look_at(key))
             known = self._pods[key] = (uid, made)
         return known[1]
 
     def tidy(self, uids: Collection[str]) -> None:
         """End what an earlier server has left of pods that are not there any more. Called before all else."""
-        for folder in sorted(self._folder.iterdir()) if self._folder.is_dir() else ():
+        for folder in sorted(self.pods_folder.iterdir()) if self.pods_folder.is_dir() else ():
             if folder.name not in uids:
                 left = PodFolder(folder)
                 for run in left.living():
@@ -161,7 +161,7 @@ class LocalNode:
 
     def run_of(self, place: Place, *, is_previous: bool = False) -> RunFolder:
         """The latest run of a container, or the one before it."""
-        runs = PodFolder(self._folder / place.uid).runs(place.container)
+        runs = PodFolder(self.pods_folder / place.uid).runs(place.container)
         if len(runs) < 1 + is_previous:
             what = "previous terminated container" if is_previous else "container"
             raise Unreachable(f'{what} "{place.container}" in pod "{place.pod}" not found')

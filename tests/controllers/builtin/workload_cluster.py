@@ -28,6 +28,7 @@ from muster.store.rules import Deletion
 from tests.store.kinds import START_S
 
 NAMESPACE = "x"
+CLUSTER_WIDE = ("nodes", "persistentvolumes", "storageclasses.storage.k8s.io")
 AT_ONCE = Deletion(grace_s=0)
 
 
@@ -99,7 +100,7 @@ class Cluster:
         return [decode(record) for record in self.store.page(Scope(resource)).records]
 
     def get(self, resource: str, name: str) -> Object:
-        return decode(self.store.get(Key(resource, "" if resource == "nodes" else NAMESPACE, name)))
+        return decode(self.store.get(Key(resource, "" if resource in CLUSTER_WIDE else NAMESPACE, name)))
 
     async def create(self, resource: str, given: Object) -> Object:
         return await self.client.create(resource, given)
