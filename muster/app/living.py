@@ -9,11 +9,13 @@ import asyncio
 from collections.abc import Iterable
 
 from muster.apiserver.api import Api
+from muster.app.autoscaling import autoscalers
 from muster.app.growth import Growth
 from muster.app.job_control import JobControl
 from muster.app.scheduling import Scheduling
 from muster.controllers import belonging
 from muster.controllers.builtin import CONTROLLERS, FOLLOWED, INDEXES
+from muster.controllers.builtin.autoscaler import RESOURCES as AUTOSCALING
 from muster.controllers.cache import RESOURCES
 from muster.controllers.events import EVENTS
 from muster.controllers.feed import Feed
@@ -34,8 +36,10 @@ NODE_POOLS = "muster-node-pools"
 
 async def live(api: Api, pools: Iterable[Pool] = ()) -> None:
     """Run all of it until cancelled."""
-    feed = Feed(api.store, View(INDEXES), api.clock, resources={*FOLLOWED, EVENTS})
-    loops = [Loop(make(), feed, _client(api, CONTROLLER_MANAGER), api.clock) for make in CONTROLLERS]
+    view = View(INDEXES)
+    feed = Feed(api.store, view, api.clock, resources={*FOLLOWED, *AUTOSCALING, EVENTS})
+    controllers = [*(make() for make in CONTROLLERS), autoscalers(api, view)]
+    loops = [Loop(one, feed, _client(api, CONTROLLER_MANAGER), api.clock) for one in controllers]
     scheduler = Scheduling(api.store, _client(api, SCHEDULER), api.clock, think=asyncio.to_thread)
     jobs = JobControl(api.store, _client(api, JOBS), api.clock)
     async with asyncio.TaskGroup() as group:

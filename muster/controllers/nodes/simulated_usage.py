@@ -11,8 +11,7 @@ from functools import reduce
 from typing import Any
 
 from muster.controllers.nodes.timing import PREFIX
-from muster.model.errors import InvalidObject
-from muster.model.quantity import parse_quantity
+from muster.model.quantity import InvalidQuantity, parse_quantity
 from muster.model.usage import Measure, Usage
 from muster.store.clock import Clock
 from muster.store.kinds import Object
@@ -53,7 +52,7 @@ def _amount(resource: str, notes: Mapping[str, str], container: Object, *, scale
     if text is not None:
         try:
             return max(0, parse_quantity(text).scaled(scale, _MOST))
-        except InvalidObject:
+        except InvalidQuantity:
             return 0  # what cannot be read is told by nobody: it is not in use
     asked = ((container.get("resources") or {}).get("requests") or {}).get(resource)
     return 0 if asked is None else parse_quantity(str(asked)).scaled(scale, _MOST) // 2

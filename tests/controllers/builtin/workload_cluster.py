@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import cache
 from random import Random
 from typing import Any
@@ -47,6 +47,7 @@ class Cluster:
         seed: int = 0,
         *,
         wrap: Callable[[Client], Client] | None = None,
+        resources: Collection[str] = FOLLOWED,
     ) -> None:
         self.clock = VirtualClock(START_S)
         self.store = MemoryStore(self.clock)
@@ -54,13 +55,15 @@ class Cluster:
         self.objects = Objects(rules(), self.clock, identities=Identities(Random(seed)), has_namespaces=False)
         self.client = PlainClient(self.front, self.objects, "tests")
         self._controllers = tuple(controllers)
+        self._resources = resources
         self._wrap = wrap or (lambda client: client)
         self._tasks: list[asyncio.Task[None]] = []
         self.start()
 
     def start(self) -> None:
         """Start the controllers, with nothing in their heads."""
-        feed = Feed(self.front, View(INDEXES), self.clock, resources=FOLLOWED)
+        self.view = View(INDEXES)
+        feed = Feed(self.front, self.view, self.clock, resources=self._resources)
         client = self._wrap(self.client)
         self.loops = [Loop(make(), feed, client, self.clock) for make in self._controllers]
         tidying = Tidying(self.front, self.objects, self.clock)
