@@ -102,6 +102,8 @@ class Cache:
             self._pods[seen.key] = None
         elif resource == NODES:
             self._nodes[seen.key] = None
+            if self._unbound and _labels(seen.before) != _labels(seen.now):
+                self._pods.update(dict.fromkeys(self._unbound))
         elif resource in pod_claims.RESOURCES:
             self._hear_storage(seen)
         elif resource in SHAPING:
@@ -386,6 +388,10 @@ def slots_of(workload: Workload | None) -> dict[str, tuple[Slot, ...]]:
 def _is_unplaced(workload: Workload | None) -> bool:
     """Whether the pods of a workload look for nodes one by one: others have admitted it, without saying where."""
     return workload is not None and workload.is_admitted and not workload.is_evicted and not workload.slot_count
+
+
+def _labels(node: Object | None) -> object:
+    return None if node is None else node["metadata"].get("labels")
 
 
 def _meaning(obj: Object | None, resource: str) -> object:

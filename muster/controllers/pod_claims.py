@@ -99,7 +99,20 @@ def claim_state(pod: Object, view: View) -> ClaimState:
         return ClaimState(UNBOUND)
     if any(_candidates(claim, view) == [] for claim in unplaced):
         return ClaimState(f"{view.count('nodes')} {NONE_FREE}")
+    if tied := [one for one in _volumes_of(pod, view) if one["spec"].get("nodeAffinity")]:
+        labels = (one["metadata"].get("labels") or {} for one in view.all("nodes"))
+        if not any(all(is_reached(volume, one) for volume in tied) for one in labels):
+            return ClaimState(f"{view.count('nodes')} {OUT_OF_REACH}")
     return ClaimState("", tuple(unplaced), is_waiting)
+
+
+def _volumes_of(pod: Object, view: View) -> Iterator[Object]:
+    """The volumes that a pod's claims are bound to."""
+    for name, _ in claim_names(pod):
+        claim = view.get(Key(CLAIMS, pod["metadata"]["namespace"], name))
+        volume = None if claim is None else view.get(Key(VOLUMES, "", claim["spec"].get("volumeName") or ""))
+        if volume is not None:
+            yield volume
 
 
 def _absent(name: str, *, is_own: bool) -> str:
@@ -131,11 +144,8 @@ def _candidates(claim: Object, view: View) -> list[Object] | None:
 def unreached(pod: Object, claims: ClaimState, node: Object | None, view: View) -> str:
     """Why a pod cannot go to a node for its volumes; empty where it can."""
     labels = {} if node is None else node["metadata"].get("labels") or {}
-    for name, _ in claim_names(pod):
-        claim = view.get(Key(CLAIMS, pod["metadata"]["namespace"], name))
-        volume = None if claim is None else view.get(Key(VOLUMES, "", claim["spec"].get("volumeName") or ""))
-        if volume is not None and not is_reached(volume, labels):
-            return f"1 {OUT_OF_REACH}"
+    if not all(is_reached(volume, labels) for volume in _volumes_of(pod, view)):
+        return f"1 {OUT_OF_REACH}"
     taken: set[str] = set()
     for claim in claims.unplaced:
         found = _candidates(claim, view)

@@ -67,6 +67,55 @@ def test_a_namespace_goes_when_it_is_empty():
     in_world(story)
 
 
+def test_a_namespace_says_what_it_waits_for():
+    async def story(world: World) -> None:
+        holds = ["example.com/a", "example.com/b"]
+        for number in range(150):
+            await world.request("POST", CONFIGS, config(f"held{number}", finalizers=holds[: 1 + number % 2]))
+        await world.request("POST", CONFIGS, config("zfree"))
+        await world.request("DELETE", "/api/v1/namespaces/other")
+        found: dict[str, tuple[str, str, str]] = {}
+
+        async def has_told() -> bool:
+            status = (await world.get("/api/v1/namespaces/other")).json["status"]
+            for one in status.get("conditions", ()):
+                found[one["type"]] = (one["status"], one["reason"], one["message"])
+            return bool(found)
+
+        await tidied(world, until=has_told)
+        holding = "example.com/a in 150 resource instances, example.com/b in 75 resource instances"
+        assert found == {
+            "NamespaceDeletionDiscoveryFailure": (
+                "False",
+                "ResourcesDiscovered",
+                "All resources successfully discovered",
+            ),
+            "NamespaceDeletionGroupVersionParsingFailure": (
+                "False",
+                "ParsedGroupVersions",
+                "All legacy kube types successfully parsed",
+            ),
+            "NamespaceDeletionContentFailure": (
+                "False",
+                "ContentDeleted",
+                "All content successfully deleted, may be waiting on finalization",
+            ),
+            "NamespaceContentRemaining": (
+                "True",
+                "SomeResourcesRemain",
+                "Some resources are remaining: configmaps. has 150 resource instances",
+            ),
+            "NamespaceFinalizersRemaining": (
+                "True",
+                "SomeFinalizersRemain",
+                f"Some content in the namespace has finalizers remaining: {holding}",
+            ),
+        }
+        assert len((await world.get(CONFIGS)).json["items"]) == 150, "what nobody holds is gone, though it comes last"
+
+    in_world(story)
+
+
 def test_the_collector_outlives_a_store_that_cannot_write(monkeypatch):
     async def story(world: World) -> None:
         await world.request("POST", CONFIGS, config("a"))

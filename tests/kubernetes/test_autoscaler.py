@@ -15,6 +15,7 @@ from tests.controllers.builtin.autoscaler_stories import LABEL, STORIES, autosca
 from tests.kubernetes.client import Client, Json
 
 PATIENCE_S = 15.0
+KINDS_S = 90.0
 POLL_S = 0.1
 NAMESPACE = "x"
 THINGS = "/apis/example.com/v1/namespaces/x/things"
@@ -63,8 +64,21 @@ def client(plane_with_controllers):
     while any(client.request("GET", path).status != 200 for path in (THINGS, MEASURED, OUTSIDE)):
         assert time.monotonic() < end_s, "the definitions are not in force"
         time.sleep(POLL_S)
-    time.sleep(2.0)  # the controller looks at the API's kinds now and then
+    _wait_for_kinds(client)
     return client
+
+
+def _wait_for_kinds(client: Client) -> None:
+    """The real controller looks every half minute which kinds there are."""
+    thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "first"}}
+    _made(client, THINGS, {**thing, "spec": {"replicas": 1}, "status": {"replicas": 1, "selector": f"{LABEL}=first"}})
+    target = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "first"}
+    _made(client, SCALERS, autoscaler(STORIES[0], "first", target))
+    end_s = time.monotonic() + KINDS_S
+    while reasons(client.request("GET", f"{SCALERS}/first").json).get("AbleToScale") in (None, "FailedGetScale"):
+        assert time.monotonic() < end_s, "the real autoscaler does not hear of the new kind"
+        time.sleep(POLL_S)
+    client.request("DELETE", f"{SCALERS}/first")
 
 
 @pytest.mark.parametrize("number", range(len(STORIES)), ids=lambda number: STORIES[number].title)
