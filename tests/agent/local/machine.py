@@ -36,7 +36,7 @@ from muster.store.rules import Deletion
 
 WAIT_S = 60.0  # by which everything has happened, on however slow a machine
 NODE = "here"
-RESOURCES = ("configmaps", "events", "nodes", "pods", "secrets")
+RESOURCES = ("configmaps", "events", "nodes", "persistentvolumeclaims", "persistentvolumes", "pods", "secrets")
 
 
 @dataclass(slots=True)
