@@ -110,7 +110,7 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
             objects=objects,
             catalog=served,
             clock=clock,
-            admission=Admission(store, jobs=jobs),
+            admission=Admission(store, jobs=jobs, has_accounts=options.has_accounts and options.is_living),
             ownership=ownership,
             key=signing_key_in(files.signing_key),
             on_definitions=definitions.settle,

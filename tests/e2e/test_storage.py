@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,11 +58,8 @@ def test_a_claim_without_a_class_gets_a_folder_that_goes_with_it(muster: Muster)
     assert muster.client.request("GET", f"{PODS}/reader/log").body == b"hello\n"
     for path in (f"{PODS}/writer", f"{PODS}/reader", f"{CLAIMS}/data"):
         assert muster.client.request("DELETE", path).status == 200
-    gone = "/api/v1/persistentvolumes?watch=true&timeoutSeconds=60&fieldSelector=metadata.name="
-    for event in muster.client.watch(gone + claim["spec"]["volumeName"]):
-        if event["type"] == "DELETED":
-            break
-    _wait_for(lambda: not folder.exists())
+    path = f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}"
+    _wait_for(lambda: muster.client.request("GET", path).status == 404 and not folder.exists())
 
 
 def _wait_for(holds: Any) -> None:
@@ -88,6 +86,32 @@ def test_each_pod_of_a_set_has_its_own(muster: Muster) -> None:
 
 def _template(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": ASKED}
+
+
+ASKING = """
+import os, ssl, urllib.request
+at = os.path.dirname('/var/run/secrets/kubernetes.io/serviceaccount/token')
+read = lambda name: open(os.path.join(at, name)).read()
+host = os.environ['KUBERNETES_SERVICE_HOST'] + ':' + os.environ['KUBERNETES_SERVICE_PORT']
+body = b'{"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"}'
+headers = {'Authorization': 'Bearer ' + read('token'), 'Content-Type': 'application/json'}
+url = 'https://' + host + '/apis/authentication.k8s.io/v1/selfsubjectreviews'
+context = ssl.create_default_context(cafile=os.path.join(at, 'ca.crt'))
+answer = urllib.request.urlopen(urllib.request.Request(url, body, headers), context=context).read().decode()
+print(read('namespace'), 'system:serviceaccount:default:default' in answer)
+"""
+
+
+def test_a_pod_may_ask_the_api_with_the_token_of_its_account(muster: Muster) -> None:
+    container = {"name": "c", "image": "i", "command": [sys.executable, "-c", ASKING]}
+    place = {"nodeSelector": {"kubernetes.io/hostname": "local"}, "restartPolicy": "Never"}
+    made(muster, PODS, "Pod", "asks", spec={**place, "containers": [container]})
+    until(muster, PODS, "asks", lambda pod: pod.get("status", {}).get("phase") in ("Succeeded", "Failed"))
+    assert muster.client.request("GET", f"{PODS}/asks/log").body == b"default True\n"
+    spec = {"serviceAccountName": "none", "containers": [container]}
+    answer = muster.client.request("POST", PODS, {"metadata": {"name": "x"}, "spec": spec})
+    why = 'error looking up service account default/none: serviceaccount "none" not found'
+    assert (answer.status, answer.json["message"]) == (403, f'pods "x" is forbidden: {why}')
 
 
 def test_an_autoscaler_follows_what_simulated_pods_use(muster: Muster) -> None:

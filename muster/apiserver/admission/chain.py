@@ -10,11 +10,14 @@ import random
 from typing import Any, Protocol
 
 from muster.apiserver.admission import limits, pod_security, storage
+from muster.apiserver.admission.accounts import with_account
 from muster.apiserver.admission.jobs import JobAdmission
 from muster.apiserver.admission.runtime_classes import with_runtime
 from muster.apiserver.admission.services import Addresses
 from muster.apiserver.kinds.pods import with_priority
 from muster.controllers.quotas import QuotaKeeper
+from muster.store.errors import NotFound
+from muster.store.identities import Identities
 from muster.store.kinds import Object
 from muster.store.metadata import is_deleting
 from muster.store.objects import NAMESPACES, decode
@@ -37,10 +40,19 @@ class Completion(Protocol):
 class Admission:
     """Completes objects before they are checked."""
 
-    def __init__(self, store: Store, chance: random.Random | None = None, *, jobs: JobAdmission | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        chance: random.Random | None = None,
+        *,
+        jobs: JobAdmission | None = None,
+        has_accounts: bool = False,
+    ) -> None:
         self._store = store
         self._jobs = jobs  # None: nobody holds jobs back
         self._addresses = Addresses(store, chance or random.SystemRandom())
+        self._identities = Identities(chance)
+        self._has_accounts = has_accounts  # whether each namespace has its service account
         self._read: dict[Key, tuple[int, Object]] = {}  # with the revision that was read
 
     def complete_new(self, resource: str, given: Object) -> Object:
@@ -71,8 +83,16 @@ class Admission:
         key = Key("pods", metadata.get("namespace") or "", metadata.get("name") or metadata.get("generateName") or "")
         if ranges := self._all(_RANGES, key.namespace):
             pod = limits.with_defaults(pod, ranges)
+        if self._has_accounts:
+            pod = with_account(key, pod, lambda name: self._account(key.namespace, name), self._identities.suffix)
         pod = with_priority(pod, {one["metadata"]["name"]: one for one in self._all(_PRIORITIES)})
         return with_runtime(key, pod, lambda name: self._one(Key(_RUNTIMES, "", name)))
+
+    def _account(self, namespace: str, name: str) -> Object | None:
+        try:
+            return self._decoded(self._store.get(Key("serviceaccounts", namespace, name)))
+        except NotFound:
+            return None
 
     # What the rules look at ------------------------------------------------------------------------------------------
 
