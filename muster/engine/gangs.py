@@ -293,7 +293,26 @@ def _grow_running(placer: Placer, gang: Gang, domains: Domains, members: Sequenc
 
 def room_left(placer: Placer, demand: Demand, within: BoolArray | None = None) -> IntArray:
     """How many such pods fit on each row now, or a little more where pods keep away from each other."""
-    fits = placer.fits(demand) if within is None else placer.fits(demand) & within
+    return _room_on(placer, demand, placer.fits(demand) if within is None else placer.fits(demand) & within)
+
+
+def room_most(placer: Placer, demand: Demand) -> IntArray:
+    """How many such pods could fit on each row at most, whoever of their gang comes before them."""
+    rules, ask = demand.rules, demand.ask
+    needs_others = bool(rules.affinity or rules.spread or (ask is not None and ask.neighbours.near is not None))
+    # Pods that come may open rows to those that want to be near them or even with them, and close rows to others.
+    room = _room_on(placer, demand, placer.fits_alone(demand) if needs_others else placer.fits(demand))
+    if rules.ports:
+        return np.minimum(room, 1)
+    for term in rules.anti_affinity:
+        assert placer.pods is not None, "rules are asked of the pods on the nodes"
+        if placer.pods.is_one_of(rules.who, term.group):  # it keeps its like away
+            has_label = placer.pods.facts.column(term.topology_key).ids > 0
+            room = np.where(has_label, np.minimum(room, 1), room)
+    return room
+
+
+def _room_on(placer: Placer, demand: Demand, fits: BoolArray) -> IntArray:
     index = np.flatnonzero(fits)
     room = np.zeros(len(fits), np.int64)
     if len(index):

@@ -142,9 +142,14 @@ class Placer:
             self._forget()
         return column
 
+    def fits_alone(self, demand: Demand) -> BoolArray:
+        """Which rows could take the pod now as far as each node by itself can tell, whatever pods are on the others."""
+        fit: BoolArray = self.column(demand).merit > _UNFIT
+        return fit
+
     def fits(self, demand: Demand) -> BoolArray:
         """Which rows could take the pod now."""
-        fit: BoolArray = self.column(demand).merit > _UNFIT
+        fit = self.fits_alone(demand)
         allowed = self._allowed(demand, None)
         return fit if allowed is None else fit & allowed
 
@@ -379,7 +384,7 @@ class Placer:
 
         Other pods are not asked: where pods are spread, each makes room for the next.
         """
-        fit = self.column(demand).merit > _UNFIT
+        fit = self.fits_alone(demand)
         if within is not None:
             fit &= within
         if count <= int(np.count_nonzero(fit)):

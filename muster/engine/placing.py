@@ -21,6 +21,7 @@ from muster.engine.victims import CODES, Candidate, Victim
 from muster.model.flavor import Flavor
 from muster.model.reason import Code, Reason, because
 from muster.model.topology import (
+    NodeRoom,
     Placement,
     PlacementAsk,
     PlacementRefusal,
@@ -30,8 +31,16 @@ from muster.model.workload import PodSet, Slot, Workload
 
 if TYPE_CHECKING:
     from muster.engine.node_table_rows import Demand
+    from muster.engine.slots import SlotsByPodSet
+
+LOOKS_MOST = 4  # at the topology, after nodes took fewer pods than it had said
+NO_DOMAIN_EVER = "no domain of its topology has nodes that could ever hold the pods"
 
 Asks = dict[str, list[PlacementAsk]]
+Found = dict[str, Placement]  # by pod set
+Rooms = Mapping[str, NodeRoom]  # by pod set: of nodes, where more is known than amounts
+DomainSearch = Callable[[Rooms], Found]
+NO_ROOMS: Rooms = {}
 MayFollow = Callable[[Sequence[Candidate], Sequence[Candidate]], bool]  # whether these may leave after those
 
 
@@ -57,15 +66,16 @@ class Placing:
             assignment = self._in_domains(topologies, assignment)
         return self._on_nodes(assignment) if self.places.slots is not None else assignment
 
-    def asks(self, assignment: Assignment) -> Asks:
-        """What each flavor's topology is asked for."""
+    def asks(self, assignment: Assignment, rooms: Rooms = NO_ROOMS) -> Asks:
+        """What each flavor's topology is asked for, with what is known of the room on nodes."""
         asks: Asks = {}
         if self.places.topologies is None:
             return asks
         for choice in assignment.pod_sets:
             flavor = self._topology_flavor(choice)
             if flavor and not choice.is_delayed and choice.count > 0:
-                asks.setdefault(flavor, []).append(_ask(self._pod_set(choice), choice.count))
+                ask = _ask(self._pod_set(choice), choice.count, rooms.get(choice.name))
+                asks.setdefault(flavor, []).append(ask)
         return asks
 
     def uses(self, assignment: Assignment) -> list[Use]:
@@ -81,53 +91,66 @@ class Placing:
 
     def has_place(self, assignment: Assignment) -> bool:
         """Whether all pods find a place as things stand."""
-        found = self._found_domains(assignment)
-        if any(isinstance(place, PlacementRefusal) for place in found.values()):
+
+        def search(rooms: Rooms) -> Found:
+            return self._found_domains(assignment, rooms=rooms)
+
+        found = search(NO_ROOMS)
+        if _is_refused(found):
             return False
         if self.places.slots is None:
             return True
-        asks = self._slot_asks(self._keeping_modes(assignment, found) if found else assignment)
-        return not isinstance(self.places.slots.find(self.workload, asks), SlotRefusal)
+        _, slots = self._find_slots(_in_places(assignment, found), search, self._slot_asks)
+        return not isinstance(slots, SlotRefusal)
 
     def relocated(self, assignment: Assignment, *, is_empty: bool) -> Assignment:
         """The same flavors with the places that are free now, or would be if nobody else was there."""
-        found = self._found_domains(assignment, is_empty=is_empty)
-        if found:
-            assignment = self._keeping_modes(assignment, found)
+
+        def search(rooms: Rooms) -> Found:
+            return self._found_domains(assignment, is_empty=is_empty, rooms=rooms)
+
+        found = search(NO_ROOMS)
+        moved = _in_places(assignment, {**dict.fromkeys(self._pod_sets), **found}) if found else assignment
         if self.places.slots is None:
-            return assignment
+            return moved
         # Single nodes are not held for one that nobody leaves for: others may be done long before it could start.
-        slots = None if is_empty else self.places.slots.find(self.workload, self._slot_asks(assignment))
-        return _with_slots(assignment, slots if isinstance(slots, dict) else {})
+        if is_empty:
+            return _with_slots(moved, {})
+        moved, slots = self._find_slots(moved, search, self._slot_asks)
+        return _with_slots(moved, {} if isinstance(slots, SlotRefusal) else slots)
 
     def replaced(self, assignment: Assignment, host: str) -> Assignment:
         """The places of a workload that lost a host: only the pods of that host move."""
         assert self.workload.admission is not None, "only what holds quota has places to lose"
         current = {given.name: given.place for given in self.workload.admission.pod_sets if given.place is not None}
-        if self.places.topologies is not None and current:
-            found = self.places.topologies.replace(self.asks(assignment), current, host)
-            assignment = self._with_places(assignment, found, if_refused=Mode.NO_FIT)
-        if self.places.slots is None or assignment.outcome is Outcome.NO_FIT:
-            return assignment
-        asks = [ask for ask in self._slot_asks(assignment) if ask.kept]
-        moved = self.places.slots.find(self.workload, [ask.without(host) for ask in asks])
-        return self._settle_slots(assignment, moved, {ask.name: ask.without(host).kept for ask in asks})
+        topologies = self.places.topologies
+
+        def search(rooms: Rooms) -> Found:
+            return topologies.replace(self.asks(assignment, rooms), current, host) if topologies and current else {}
+
+        def slot_asks(found: Assignment) -> list[SlotAsk]:
+            return [ask.without(host) for ask in self._slot_asks(found) if ask.kept]
+
+        moved = self._with_places(assignment, search(NO_ROOMS), if_refused=Mode.NO_FIT)
+        return self._settled_slots(moved, search, slot_asks)
 
     def settled(self, assignment: Assignment) -> Assignment:
         """Places for the pod sets that have none yet."""
         has_one = {choice.name for choice in assignment.pod_sets if choice.place is not None}
-        asks = {}
-        for flavor, asked in self.asks(assignment).items():
-            waiting = [ask for ask in asked if ask.name not in has_one]
-            if waiting:
-                asks[flavor] = waiting
-        if asks and self.places.topologies is not None:
-            found = self.places.topologies.find(asks)
-            assignment = self._with_places(assignment, found, if_refused=Mode.NO_FIT)
-        if self.places.slots is None or assignment.outcome is Outcome.NO_FIT:
-            return assignment
-        waiting_slots = [ask for ask in self._slot_asks(assignment) if not ask.kept]
-        return self._settle_slots(assignment, self.places.slots.find(self.workload, waiting_slots), {})
+
+        def search(rooms: Rooms) -> Found:
+            waiting = (
+                (flavor, [ask for ask in asks if ask.name not in has_one])
+                for flavor, asks in self.asks(assignment, rooms).items()
+            )
+            asks = {flavor: asked for flavor, asked in waiting if asked}
+            return self.places.topologies.find(asks) if asks and self.places.topologies is not None else {}
+
+        def slot_asks(found: Assignment) -> list[SlotAsk]:
+            return [ask for ask in self._slot_asks(found) if not ask.kept]
+
+        moved = self._with_places(assignment, search(NO_ROOMS), if_refused=Mode.NO_FIT)
+        return self._settled_slots(moved, search, slot_asks)
 
     # Domains ---------------------------------------------------------------------------------------------------------
 
@@ -143,8 +166,8 @@ class Placing:
             return self._with_places(assignment, found, if_refused=Mode.NO_FIT, if_placed=Mode.PREEMPT)
         return assignment
 
-    def _found_domains(self, assignment: Assignment, *, is_empty: bool = False) -> dict[str, Placement]:
-        asks = self.asks(assignment)
+    def _found_domains(self, assignment: Assignment, *, is_empty: bool = False, rooms: Rooms = NO_ROOMS) -> Found:
+        asks = self.asks(assignment, rooms)
         if not asks or self.places.topologies is None:
             return {}
         return self.places.topologies.find(asks, is_empty=is_empty)
@@ -159,12 +182,66 @@ class Placing:
         if not asks or assignment.outcome is Outcome.NO_FIT:
             return assignment
         if assignment.outcome is Outcome.FIT:
-            found = slots.find(self.workload, asks)
+            in_domains, found = self._find_slots(
+                assignment, lambda rooms: self._found_domains(assignment, rooms=rooms), self._slot_asks
+            )
             if not isinstance(found, SlotRefusal):
-                return _with_slots(assignment, found)
-            return self._without_slots(assignment, found, Mode.NO_FIT if found.is_final else Mode.PREEMPT)
-        never = slots.never_fits(self.workload, asks)
+                return _with_slots(in_domains, found)
+            is_final = found.is_final or self._never_fits_domains(assignment) is not None
+            return self._without_slots(assignment, found, Mode.NO_FIT if is_final else Mode.PREEMPT)
+        never = slots.never_fits(self.workload, asks) or self._never_fits_domains(assignment)
         return self._without_slots(assignment, never, Mode.NO_FIT) if never is not None else assignment
+
+    def _find_slots(
+        self, assignment: Assignment, search: DomainSearch, slot_asks: Callable[[Assignment], list[SlotAsk]]
+    ) -> tuple[Assignment, SlotsByPodSet | SlotRefusal]:
+        """Slots in the domains of an assignment, or why there are none.
+
+        Domains are chosen by amounts, and cards or rules of pods may keep them off their nodes: then the topology is
+        asked again with what the nodes told, a few times.
+        """
+        slots = self.places.slots
+        assert slots is not None, "only asked where Muster decides on nodes"
+        found_in, found = assignment, slots.find(self.workload, slot_asks(assignment))
+        rooms: dict[str, NodeRoom] = {}
+        for _ in range(LOOKS_MOST):
+            if not isinstance(found, SlotRefusal) or not found.short:
+                break
+            rooms = rooms or self._rooms(assignment, is_empty=False)
+            rooms[found.pod_set] = rooms[found.pod_set].after(found.short)
+            places = search(rooms)
+            if _is_refused(places):
+                break
+            found_in = _in_places(assignment, places)
+            found = slots.find(self.workload, slot_asks(found_in))
+        return assignment if isinstance(found, SlotRefusal) else found_in, found
+
+    def _settled_slots(
+        self, assignment: Assignment, search: DomainSearch, slot_asks: Callable[[Assignment], list[SlotAsk]]
+    ) -> Assignment:
+        """The assignment with slots for those that are asked for, beside those that they keep."""
+        if self.places.slots is None or assignment.outcome is Outcome.NO_FIT:
+            return assignment
+        found_in, found = self._find_slots(assignment, search, slot_asks)
+        if isinstance(found, SlotRefusal):
+            return self._without_slots(assignment, found, Mode.NO_FIT)
+        kept = {ask.name: ask.kept for ask in slot_asks(found_in)}
+        return _with_slots(found_in, {name: (*kept[name], *slots) for name, slots in found.items()})
+
+    def _rooms(self, assignment: Assignment, *, is_empty: bool) -> dict[str, NodeRoom]:
+        """How many pods of each pod set the nodes take, now or if nothing ran."""
+        slots = self.places.slots
+        assert slots is not None, "only asked where Muster decides on nodes"
+        choices = [choice for choice in assignment.pod_sets if self._topology_flavor(choice)]
+        return {choice.name: slots.room_for(self._demand(choice), is_empty=is_empty) for choice in choices}
+
+    def _never_fits_domains(self, assignment: Assignment) -> SlotRefusal | None:
+        """Why no domain has nodes for the pods even if nothing else ran; `None` where some could have."""
+        if not self.asks(assignment):
+            return None
+        found = self._found_domains(assignment, is_empty=True, rooms=self._rooms(assignment, is_empty=True))
+        refused = next((name for name, place in found.items() if isinstance(place, PlacementRefusal)), None)
+        return None if refused is None else SlotRefusal(refused, NO_DOMAIN_EVER, is_final=True)
 
     def _slot_asks(self, assignment: Assignment) -> list[SlotAsk]:
         return [self._slot_ask(c) for c in assignment.pod_sets if not c.is_delayed and c.count > 0]
@@ -184,16 +261,6 @@ class Placing:
         assert self.places.slots is not None, "only asked where Muster decides on nodes"
         flavors = (cell.flavor for cell in choice.flavors.values())
         return self.places.slots.demand_of(self.workload, self._pod_set(choice), flavors)
-
-    def _settle_slots(
-        self,
-        assignment: Assignment,
-        found: Mapping[str, tuple[Slot, ...]] | SlotRefusal,
-        kept: Mapping[str, tuple[Slot, ...]],
-    ) -> Assignment:
-        if isinstance(found, SlotRefusal):
-            return self._without_slots(assignment, found, Mode.NO_FIT)
-        return _with_slots(assignment, {name: (*kept.get(name, ()), *slots) for name, slots in found.items()})
 
     def _without_slots(self, assignment: Assignment, why: SlotRefusal, mode: Mode) -> Assignment:
         """Mark the pod sets that the refusal is about."""
@@ -276,6 +343,8 @@ class Placing:
         if_placed: Mode | None = None,
     ) -> Assignment:
         """Write places into the pod sets; those refused, or all, get another mode."""
+        if not found:
+            return assignment
         pod_sets = []
         for choice in assignment.pod_sets:
             place = found.get(choice.name)
@@ -289,14 +358,20 @@ class Placing:
                 pod_sets.append(choice)
         return replace(assignment, pod_sets=tuple(pod_sets))
 
-    def _keeping_modes(self, assignment: Assignment, found: Mapping[str, Placement]) -> Assignment:
-        places = {name: place for name, place in found.items() if isinstance(place, TopologyAssignment)}
-        pod_sets = tuple(replace(choice, place=places.get(choice.name)) for choice in assignment.pod_sets)
-        return replace(assignment, pod_sets=pod_sets)
+
+def _ask(pod_set: PodSet, count: int, room: NodeRoom | None) -> PlacementAsk:
+    return PlacementAsk(name=pod_set.name, count=count, shape=pod_set.shape, request=pod_set.topology, room=room)
 
 
-def _ask(pod_set: PodSet, count: int) -> PlacementAsk:
-    return PlacementAsk(name=pod_set.name, count=count, shape=pod_set.shape, request=pod_set.topology)
+def _is_refused(found: Found) -> bool:
+    return any(isinstance(place, PlacementRefusal) for place in found.values())
+
+
+def _in_places(assignment: Assignment, found: Mapping[str, Placement | None]) -> Assignment:
+    """The assignment with other places for the pod sets that are named; a refusal is none."""
+    places = {name: place if isinstance(place, TopologyAssignment) else None for name, place in found.items()}
+    pod_sets = tuple(replace(choice, place=places.get(choice.name, choice.place)) for choice in assignment.pod_sets)
+    return replace(assignment, pod_sets=pod_sets)
 
 
 def _moved(choice: PodSetChoice, mode: Mode | None) -> PodSetChoice:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from muster.model.topology import TopologyAssignment, TopologyRequest
+from muster.model.topology import PlacedPods, TopologyAssignment, TopologyRequest
 from muster.model.workload import Slot
 
 if TYPE_CHECKING:
@@ -66,3 +66,4 @@ class SlotRefusal:
     pod_set: str  # empty: all of them together
     text: str
     is_final: bool = False  # not even if nothing else ran
+    short: tuple[PlacedPods, ...] = ()  # domains of a topology whose nodes take fewer pods than it says: so many

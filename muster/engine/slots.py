@@ -15,7 +15,18 @@ import numpy as np
 from muster.engine.fit import FitReport, why_not
 from muster.engine.fit_nodes import NodeFacts
 from muster.engine.gang_domains import Domains, DomainWish
-from muster.engine.gangs import Gang, GangRefused, Member, Task, Unstarted, explain_refusal, place_gang
+from muster.engine.gangs import (
+    Gang,
+    GangRefused,
+    Member,
+    Task,
+    Unstarted,
+    explain_refusal,
+    place_gang,
+    place_up_to,
+    room_ever,
+    room_most,
+)
 from muster.engine.node_table import Change
 from muster.engine.node_table_columns import Mark, Placer
 from muster.engine.node_table_rows import (
@@ -37,7 +48,7 @@ from muster.model.flavor import Flavor
 from muster.model.pod_rules import ANYWHERE, NodeRules, PodRules
 from muster.model.resources import CPU, PODS
 from muster.model.slices import CardRequests
-from muster.model.topology import BoundPod, Node, TopologyAssignment
+from muster.model.topology import BoundPod, Node, NodeRoom, PlacedPods, TopologyAssignment
 from muster.model.workload import PodSet, Slot, Workload
 
 DEMANDS_KEPT = 4096
@@ -368,6 +379,12 @@ class NodeSlots:
         refused = explain_refusal(self.placer, self._gang(workload, free), self.domains)
         return _refusal(refused) if refused.why is not Unstarted.NO_ROOM else None
 
+    def room_for(self, demand: Demand, *, is_empty: bool) -> NodeRoom:
+        """How many such pods each node takes at most, cards and rules included; or would if nothing ran there."""
+        room = room_ever(self.placer, demand) if is_empty else room_most(self.placer, demand)
+        names = self.placer.table.names
+        return NodeRoom({names[row]: count for row, count in enumerate(room.tolist()) if count})
+
     def why_not(self, workload: Workload, pod_set: PodSet, flavors: Iterable[str]) -> FitReport:
         """How one pod of a pod set fares on each node as things stand."""
         demand = self.demand_of(workload, pod_set, flavors)
@@ -377,9 +394,10 @@ class NodeSlots:
         found: SlotsByPodSet = {}
         for ask in asks:
             if ask.place is not None and ask.missing:
-                placed = self._in_domains(ask, ask.place)
-                if placed is None:
-                    return SlotRefusal(ask.name, "its topology has room for the pods, its nodes have not")
+                placed, short = self._in_domains(ask, ask.place)
+                if short:
+                    text = "its topology has room for the pods, its nodes have not"
+                    return SlotRefusal(ask.name, text, short=tuple(short))
                 found[ask.name] = self._slots(placed)
         free = [ask for ask in asks if ask.place is None and ask.missing]
         if free:
@@ -400,21 +418,23 @@ class NodeSlots:
             for number, slot in enumerate(slots)
         ]
 
-    def _in_domains(self, ask: SlotAsk, place: TopologyAssignment) -> list[Placed] | None:
-        """Nodes in the domains that a topology decided on, less those of pods that stay."""
+    def _in_domains(self, ask: SlotAsk, place: TopologyAssignment) -> tuple[list[Placed], list[PlacedPods]]:
+        """Nodes in the domains that a topology decided on, less those of pods that stay; and which took how few."""
         kept: dict[str, int] = {}
         for slot in ask.kept:
             kept[slot.node] = kept.get(slot.node, 0) + 1
         placed: list[Placed] = []
+        short: list[PlacedPods] = []
         for domain in place.domains:
             rows = self._rows_at(place.levels, domain.values)
-            staying = sum(count for node, count in kept.items() if rows[self._row_for(node)])
-            if domain.count > staying:
-                more = self.placer.place_many(ask.demand, domain.count - staying, within=rows)
-                if more is None:
-                    return None
-                placed.extend(more)
-        return placed
+            missing = domain.count - sum(count for node, count in kept.items() if rows[self._row_for(node)])
+            if missing > 0:
+                every = self.placer.place_many(ask.demand, missing, within=rows)
+                some = place_up_to(self.placer, ask.demand, missing, rows) if every is None else every
+                if len(some) < missing:
+                    short.append(PlacedPods(domain.values, len(some)))
+                placed.extend(some)
+        return placed, short
 
     def _rows_at(self, levels: Sequence[str], values: Sequence[str]) -> BoolArray:
         """The rows of a domain that is named by its labels, narrowest last."""

@@ -60,9 +60,16 @@ def _read(frees: Sequence[Free | None], width: int) -> Numbers | None:
     return np.ascontiguousarray(table.T)
 
 
-def times_each(rows: Numbers, amounts: Sequence[tuple[str, int]], resources: Mapping[str, int]) -> Numbers:
-    """How often a need fits in each leaf."""
+def times_each(
+    rows: Numbers,
+    amounts: Sequence[tuple[str, int]],
+    resources: Mapping[str, int],
+    most: Sequence[int] | None = None,
+) -> Numbers:
+    """How often a need fits in each leaf, where more is known of some, so often at most."""
     least = np.full(rows.shape[1], AMOUNT_MOST, dtype=np.int64)
+    if most is not None:
+        np.minimum(least, most, out=least)
     for resource, amount in amounts:
         number = resources.get(resource)
         if number is None or amount > AMOUNT_MOST:

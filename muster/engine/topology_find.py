@@ -77,14 +77,16 @@ class Finder:
     def _counts(self, group: Group, slicing: Slicing) -> Counts:
         """The counts of the group's pods, from an earlier search if there was one for pods alike."""
         tree = self.tree
-        need = need_of(group.workers.shape, tree)
-        leader: Need | None = need_of(group.leader.shape, tree) if group.leader is not None else None
+        need = _need(group.workers, tree)
+        leader: Need | None = _need(group.leader, tree) if group.leader is not None else None
         layout = tree.layout  # laid out before the views are looked at: those of an older layout are dropped
+        is_kept = all(ask.room is None for ask in group.members)  # what is known of nodes holds for now only
         key = (self.column, need, leader, slicing)
-        counts = tree.views.get(key)
+        counts = tree.views.get(key) if is_kept else None
         if not isinstance(counts, Counts):
             counts = Counts(tree, self.column, need=need, leader=leader, slicing=slicing)
-            tree.views.put(key, counts)
+            if is_kept:
+                tree.views.put(key, counts)
         assert counts.layout is layout, "counts go with their layout"
         counts.refresh()
         return counts
@@ -132,6 +134,10 @@ class Finder:
     def _level_asked(self, ask: PlacementAsk) -> str:
         asked = ask.request
         return (asked.required or asked.preferred if asked is not None else "") or self.tree.levels[-1]
+
+
+def _need(ask: PlacementAsk, tree: DomainTree) -> Need:
+    return need_of(ask.shape, tree, ask.room)
 
 
 def assignment(tree: DomainTree, places: Sequence[PlacedPods]) -> TopologyAssignment:

@@ -10,6 +10,7 @@ from muster.engine.topology_match import Demands, allowed_leaves, demands_of
 from muster.engine.topology_tree import DomainTree, Free
 from muster.model.podspec import PodShape
 from muster.model.resources import PODS
+from muster.model.topology import NodeRoom
 
 if TYPE_CHECKING:
     from muster.engine.topology_arrays import Numbers
@@ -24,11 +25,12 @@ class Need:
 
     amounts: tuple[tuple[str, int], ...]
     demands: Demands
+    room: NodeRoom | None = None  # None: amounts tell all
 
 
-def need_of(shape: PodShape, tree: DomainTree) -> Need:
+def need_of(shape: PodShape, tree: DomainTree, room: NodeRoom | None = None) -> Need:
     """What a pod of this shape takes: its requests, and a place among the pods of its node."""
-    return Need(tuple(sorted(pod_amounts(shape.requests).items())), demands_of(shape, tree))
+    return Need(tuple(sorted(pod_amounts(shape.requests).items())), demands_of(shape, tree), room)
 
 
 def pod_amounts(requests: Mapping[str, int], count: int = 1) -> dict[str, int]:
@@ -45,8 +47,9 @@ class LeafCounts:
         self.column = tree.columns[column]
         self._resources = tree.resources
         self._need, self._leader = need, leader
+        self._most = _most(need, tree)
         self._allowed = allowed_leaves(need.demands, tree)
-        self._leads_allowed = allowed_leaves(leader.demands, tree) if leader is not None else None
+        self._leads_allowed = _leads_allowed(leader, tree) if leader is not None else None
         self._pods: dict[Free | None, int] = {None: 0}
         self._led: dict[Free | None, tuple[int, int]] = {None: (0, 0)}
 
@@ -60,7 +63,7 @@ class LeafCounts:
             assert free is not None, "a leaf without nodes is known to take nothing"
             self._forget()
             found = self._pods[free] = self._times(free.amounts, self._need)
-        return found
+        return found if self._most is None else min(found, self._most[position])
 
     def led(self, position: int) -> tuple[int, int]:
         """How many leaders a leaf takes, none or one, and how many pods beside it."""
@@ -74,7 +77,7 @@ class LeafCounts:
             found = self._led[free] = self._beside_leader(free)
         if self._allowed is not None and not self._allowed[position]:
             return found[0], 0
-        return found
+        return found if self._most is None else (found[0], min(found[1], self._most[position]))
 
     def array(self) -> Numbers | None:
         """The same as `pods` for every leaf, where there are many; `None` where there are few, or amounts too large."""
@@ -87,7 +90,7 @@ class LeafCounts:
         rows = self.column.table.rows(self.column, len(self._resources))
         if rows is None:
             return None
-        found = times_each(rows, self._need.amounts, self._resources)
+        found = times_each(rows, self._need.amounts, self._resources, self._most)
         return found if self._allowed is None else found * self._allowed
 
     def all_pods(self) -> list[int]:
@@ -96,9 +99,12 @@ class LeafCounts:
         self._forget()
         new = [free for free in set(frees) if free is not None and free not in known]
         known.update(zip(new, self._times_each(new), strict=True))
+        counts = [known[free] for free in frees]
+        if self._most is not None:
+            counts = list(map(min, counts, self._most))
         if self._allowed is None:
-            return [known[free] for free in frees]
-        return [known[free] if may else 0 for free, may in zip(frees, self._allowed, strict=True)]
+            return counts
+        return [count if may else 0 for count, may in zip(counts, self._allowed, strict=True)]
 
     def all_led(self) -> list[tuple[int, int]]:
         """The same as `led` for every leaf."""
@@ -146,3 +152,16 @@ class LeafCounts:
         for resource, amount in self._leader.amounts:
             left[self._resources[resource]] -= amount
         return 1, self._times(left, self._need)
+
+
+def _most(need: Need, tree: DomainTree) -> list[int] | None:
+    """How many pods each leaf takes at most; `None` where amounts tell all."""
+    return None if need.room is None else [need.room.at(leaf.key, leaf.nodes) for leaf in tree.layout.leaves]
+
+
+def _leads_allowed(leader: Need, tree: DomainTree) -> list[bool] | None:
+    """Whether each leaf may have the leader, as far as amounts do not decide it; `None` when all may."""
+    allowed, most = allowed_leaves(leader.demands, tree), _most(leader, tree)
+    if most is None:
+        return allowed
+    return [count > 0 and (allowed is None or allowed[position]) for position, count in enumerate(most)]

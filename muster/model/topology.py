@@ -149,6 +149,23 @@ class TopologyAssignment:
         return sum(domain.count for domain in self.domains)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeRoom:
+    """How many pods of a pod set nodes take at most, as one knows who looks closer than at amounts."""
+
+    by_node: Mapping[str, int]
+    by_domain: Mapping[Path, int] = field(default_factory=dict)  # of those that were tried: no more than this
+
+    def at(self, domain: Path, nodes: Iterable[str]) -> int:
+        """How many pods the nodes of a domain take."""
+        most = sum([self.by_node.get(node, 0) for node in nodes])
+        return min(most, self.by_domain.get(domain, most))
+
+    def after(self, tried: Iterable[PlacedPods]) -> NodeRoom:
+        """The same with domains that took no more pods than this when they were tried."""
+        return NodeRoom(self.by_node, {**self.by_domain, **{domain.values: domain.count for domain in tried}})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementAsk:
     """A pod set that looks for a place: how many pods, of what shape, and how near to each other."""
@@ -158,6 +175,7 @@ class PlacementAsk:
     shape: PodShape  # of one pod, as its spec has it: quota may count other resources
     request: TopologyRequest | None = None  # None only for pods that are placed although they do not ask for it
     previous: TopologyAssignment | None = None  # of the older slice that the pods take over from
+    room: NodeRoom | None = None  # None: amounts tell all
 
     @property
     def group(self) -> str:

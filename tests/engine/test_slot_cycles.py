@@ -279,7 +279,6 @@ def test_topology_and_slots_agree():
     assert not list(violations(state))
 
 
-@pytest.mark.xfail(reason="domains are chosen before nodes, by amounts alone", strict=True)
 def test_domain_whose_cards_do_not_suit_is_passed_over():
     """The topology counts cards and prefers the smaller node, whose cards nobody can share."""
     nodes = [machine("a", 1, rack="1"), sharing("b", 2, rack="1")]
