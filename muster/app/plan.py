@@ -226,27 +226,17 @@ class _Run:
         assert not broken, f"the cycles have broken the state: {'; '.join(broken)}"
 
     def _run_cycles(self, now: float) -> None:
-        tried: set[object] = set()
         while self.state.cycle < CYCLES_MOST:
-            if tried.issuperset(self._attempt(head.key) for _, head in self.state.heads()):
+            if self.state.is_settled and not self.state.growing():
                 self.is_settled = True
                 return
             self.state.begin_cycle(now)
             plan = decide(self.state)
             self.state.apply(plan)
-            if self._note(plan):
-                tried.clear()
-            else:
-                tried.update(self._attempt(key) for key in plan.verdicts)
+            self._note(plan)
 
-    def _attempt(self, key: str) -> object:
-        """What tells one try of a workload from the next: where its search for a flavor goes on."""
-        progress = self.state.progress.get(key)
-        return key, repr(progress.tried) if progress is not None else ""
-
-    def _note(self, plan: Plan) -> bool:
-        """Take down what a cycle decided; whether anything changed."""
-        before = len(self.steps)
+    def _note(self, plan: Plan) -> None:
+        """Take down what a cycle decided."""
         for decision in plan.decisions:
             if isinstance(decision, Reserve):
                 self.steps.append(self._admitted(decision))
@@ -261,7 +251,6 @@ class _Run:
                 self.steps.append(self._ended(decision))
             elif isinstance(decision, Requeue) and decision.workload in plan.verdicts:
                 self._verdicts[decision.workload] = plan.verdicts[decision.workload]
-        return len(self.steps) > before
 
     def _admitted(self, decision: Reserve) -> Admitted:
         workload = self.state.workloads[decision.workload]

@@ -274,39 +274,23 @@ class Scheduler:
 
 
 def run_cycles(state: EngineState, now: float) -> Decided:
-    """Run cycles until every head was tried in vain since the last change."""
+    """Run cycles until every head was tried in vain since the last change, and nobody can grow."""
     decided = Decided()
-    tried: set[object] = set()
-    while decided.cycles < CYCLES_MOST:
-        if decided.cycles and tried.issuperset(_attempt(state, head.key) for _, head in state.heads()):
-            break
+    while decided.cycles < CYCLES_MOST and not (decided.cycles and state.is_settled and not state.growing()):
         state.begin_cycle(max(now, state.now))
         plan = decide(state)
         state.apply(plan)
         decided.cycles += 1
-        if _note(decided, plan):
-            tried.clear()
-        tried.update(_attempt(state, key) for key in plan.verdicts)
+        _note(decided, plan)
     return decided
 
 
-def _attempt(state: EngineState, key: str) -> object:
-    """What tells one try of a workload from the next: where its search for a flavor goes on."""
-    progress = state.progress.get(key)
-    return key, repr(progress.tried) if progress is not None else ""
-
-
-def _note(decided: Decided, plan: Plan) -> bool:
-    """Take down what a cycle decided; whether anything changed."""
-    has_changed = False
+def _note(decided: Decided, plan: Plan) -> None:
+    """Take down what a cycle decided."""
     for decision in plan.decisions:
-        if isinstance(decision, (Requeue, Retry, Hold)):
-            continue
-        has_changed = True
-        decided.decisions.setdefault(decision.workload, []).append(decision)
-    for key, verdict in plan.verdicts.items():
-        decided.verdicts[key] = verdict
-    return has_changed
+        if not isinstance(decision, (Requeue, Retry, Hold)):
+            decided.decisions.setdefault(decision.workload, []).append(decision)
+    decided.verdicts.update(plan.verdicts)
 
 
 def _has_passed(workload: Workload) -> bool:

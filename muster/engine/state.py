@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from muster.engine.deadlines import GangDeadlines
 from muster.engine.flavor_kinds import SearchCache
+from muster.engine.growth import Growth, attempt_of, rank_of
 from muster.engine.holders import Holder, Holders, holder_of
 from muster.engine.ledger import Ledger
 from muster.engine.lines import WAITS_FOR_VICTIMS, Line
@@ -33,10 +34,6 @@ from muster.model.workload import Workload
 
 if TYPE_CHECKING:
     from muster.engine.slots import NodeSlots
-
-
-def _rank(workload: Workload) -> tuple[int, float, str, str]:
-    return (-workload.priority, workload.queued_at, workload.uid, workload.key)
 
 
 class EngineState:
@@ -68,7 +65,9 @@ class EngineState:
         self.resumes_at = ""  # the queue at which the last cycle was cut short
         self.preempted_last: dict[str, float] = {}  # by queue: when it last preempted
         self.repeats = Repeats(self.settings.guards.repeat_most)
-        self._growing: dict[str, int] = {}  # elastic workloads that want more pods, and when that was last tried
+        self.growth = Growth()
+        self.may_grow = False  # in this cycle: whoever waits has been tried and got nothing
+        self._version_begun = 0  # of the nodes, when the cycle began
         self._node_changes = 0
         self._changes = 0  # of all trees
         self._in_use: dict[str, dict[str, int]] = {}  # by submit queue, while its history is kept
@@ -177,6 +176,14 @@ class EngineState:
             self.places.slots.adapt()
         self.deadlines.advance(now, self._is_short_of_pods)
         self.room.call_due(now)
+        self._version_begun = self._node_version
+        self.may_grow = bool(self.growing()) and self.is_settled
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every head was tried in vain since anything was taken or given back."""
+        heads = (attempt_of(head.key, self.progress.get(head.key)) for _, head in self.heads())
+        return self.growth.were_tried(heads, self._node_version)
 
     def next_due(self) -> float | None:
         """When a cycle may decide something new although nothing has changed; `None`: never."""
@@ -222,16 +229,17 @@ class EngineState:
                 self._apply_amend(decision)
             elif isinstance(decision, Retry):
                 self.second_pass.retry(decision.workload, self.now)
-        for key in self._growing:
-            self._growing[key] = self._growth_version
+        self.growth.tried((attempt_of(key, self.progress.get(key)) for key in plan.verdicts), self._version_begun)
+        if self.may_grow:
+            self.growth.mark(self._node_version)
 
     def _apply_reserve(self, decision: Reserve) -> None:
         self.progress.pop(decision.workload, None)
         self.preemptors.discard(decision.workload)
         self.deadlines.end_wait(decision.workload)
         self.deadlines.end_pause(decision.workload)
+        self._leave_line(decision.workload)
         before = self.workloads[decision.workload]
-        self.room.remove(before)
         workload = before.changed(
             admission=decision.admission,
             is_admitted=decision.is_admitted,
@@ -262,7 +270,7 @@ class EngineState:
         self.holders.replace(replace(holder, workload=leaving))
         self._hold_slots(self.holders.get(decision.workload))
         self.deadlines.stop(decision.workload)
-        self._note_growth(leaving)
+        self.growth.note(leaving)
         if decision.in_favour_of:
             self.preempted_last[decision.queue] = self.now
         contender = self.workloads.get(decision.in_favour_of)
@@ -278,27 +286,15 @@ class EngineState:
         self.workloads[decision.workload] = shrinking
         self.holders.replace(replace(holder, workload=shrinking))
         self._hold_slots(self.holders.get(decision.workload))
-        self._note_growth(shrinking)
+        self.growth.note(shrinking)
         self.preempted_last[decision.queue] = self.now
 
-    def _note_growth(self, workload: Workload) -> None:
-        """Remember who runs with fewer pods than it wants and may get more."""
-        if not workload.is_elastic:
-            return
-        stays = workload.is_admitted and not workload.leaving_slots and not workload.is_evicted
-        wanted = sum(pod_set.count_left for pod_set in workload.pod_sets)
-        if stays and 0 < workload.slot_count < wanted:
-            self._growing.setdefault(workload.key, -1)
-        else:
-            self._growing.pop(workload.key, None)
-
-    def growing(self) -> list[str]:
+    def growing(self) -> list[Workload]:
         """Those who run with fewer pods than they want, the most important first; only where something changed."""
-        keys = [key for key, tried in self._growing.items() if tried != self._growth_version]
-        return sorted(keys, key=lambda key: _rank(self.workloads[key]))
+        return self.growth.due(self._node_version)
 
     @property
-    def _growth_version(self) -> int:
+    def _node_version(self) -> int:
         """Grows whenever anything is taken or given back: trees share nodes."""
         return self._changes + self._node_changes
 
@@ -318,6 +314,10 @@ class EngineState:
             self.flush_all() if self.places.is_any else self.flush(decision.queue)
         if decision.why is Return.GAVE_UP_WAITING and decision.retry_at is not None:
             self.deadlines.pause(key, decision.retry_at)
+        if decision.why is Return.PREEMPTION_NO_CANDIDATES:
+            self.growth.wait(self.workloads[key])
+        else:
+            self.growth.end_wait(key)
         self.room.put_back(decision, self.cycle, self.now, parks_alike=self.settings.parks_alike)
 
     def repeated_preemptor(self, workload: Workload) -> tuple[str, int] | None:
@@ -332,7 +332,7 @@ class EngineState:
             contender = self.workloads.get(key)
             if contender is None or not self.repeats.is_same(contender, identity):
                 continue
-            is_first = key in self.preemptors and _rank(contender) < _rank(workload)
+            is_first = key in self.preemptors and rank_of(contender) < rank_of(workload)
             if self.holders.get(key) is not None or is_first:
                 return key, count
         return None
@@ -428,7 +428,7 @@ class EngineState:
         self.ledger.commit()
         if self._hold_slots(holder):
             self.deadlines.start(holder.workload.key, self.now)
-        self._note_growth(holder.workload)
+        self.growth.note(holder.workload)
         self._note_change(holder.queue)
 
     def _hold_slots(self, holder: Holder | None) -> bool:
@@ -440,7 +440,7 @@ class EngineState:
 
     def _follow_slots(self, before: Workload, holder: Holder) -> None:
         """Keep up with a workload whose slots are the same and that is not: it may grow now, or have lost a pod."""
-        self._note_growth(holder.workload)
+        self.growth.note(holder.workload)
         if self._hold_slots(holder) and holder.workload.is_short_of_pods and not before.is_short_of_pods:
             self.deadlines.start(holder.workload.key, self.now)
 
@@ -452,7 +452,7 @@ class EngineState:
         """Release a workload's quota, once; those parked in the tree may be tried again."""
         self.holders.remove(holder.workload.key)
         self.deadlines.stop(holder.workload.key)
-        self._growing.pop(holder.workload.key, None)
+        self.growth.forget(holder.workload.key)
         if self.places.slots is not None and holder.workload.slot_count:
             self.places.slots.holders.give_back(holder.workload.key)
         self._count_use(holder, -1)
@@ -468,6 +468,7 @@ class EngineState:
             self.flush(root)
 
     def _leave_line(self, key: str) -> None:
+        self.growth.end_wait(key)
         before = self.workloads.get(key)
         if before is not None:
             self.room.remove(before)

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from muster.controllers.scheduler import run_cycles as run_to_the_end
 from muster.engine.invariants import differences, violations
 from muster.engine.stages.grow import without_slots
-from muster.model.plan import Shrink
+from muster.model.plan import Amend, Shrink
+from muster.model.pod_rules import NodeRules, PodRules
 from muster.model.queue import CheckRule
 from muster.model.reason import Code
 from muster.model.topology import TopologyRequest
@@ -24,6 +26,7 @@ from tests.engine.builders import (
     preempts,
     queue,
     run_cycle,
+    run_cycles,
     usage_of,
     waits,
     workload,
@@ -42,8 +45,10 @@ from tests.engine.slot_builders import (
     started,
     where,
 )
+from tests.stopwatch import is_done_within
 
 HOME = queue("team-a", gpus=99, preemption=preempts(within=LOWER))
+ON_RED = PodRules(nodes=NodeRules(selector=(("pool", "red"),)))
 
 
 def elastic(name, pods, least, **fields):
@@ -123,7 +128,76 @@ def test_starting_goes_before_growing():
     run_cycle(state)
     state.put_node(machine("b", 3))
     plan = run_cycle(state)
-    assert (started(plan), amended(plan)) == ({"v": {"b": 2}}, {"w": {"a": 2, "b": 1}})
+    assert (started(plan), amended(plan)) == ({"v": {"b": 2}}, {})
+    assert amended(run_cycle(state)) == {"w": {"a": 2, "b": 1}}
+
+
+def test_those_behind_a_head_start_before_anybody_grows():
+    """The first in line is too big and holds nothing back: the second gets the card, not one that runs already."""
+    line = [workload("big", gpus=9, priority=5), workload("small", priority=1, gpus=1), workload("last", gpus=2)]
+    state = placing_state(HOME, machine("a", 2), elastic("w", 9, 2, priority=9), *line)
+    run_cycle(state)
+    assert where(state, "w") == {"a": 2}
+    state.put_node(machine("b", 1))
+    run_cycles(state, 5)
+    assert (where(state, "small"), where(state, "w")) == ({"b": 1}, {"a": 2})
+    state.put_node(machine("c", 1))
+    assert [amended(plan) for plan in run_cycles(state, 4)].count({"w": {"a": 2, "c": 1}}) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "want"),
+    [
+        pytest.param(workload("big", gpus=1, pods=4, priority=5), {"a": 2}, id="what it needs more of is left to it"),
+        pytest.param(
+            workload("big", gpus=1, pods=4, queued_at=-1), {"a": 2}, id="the one that waits longer goes first"
+        ),
+        pytest.param(workload("big", gpus=1, pods=4, queued_at=9), {"a": 2, "b": 3}, id="one behind it has to wait"),
+        pytest.param(workload("big", gpus=4, priority=5), {"a": 2, "b": 3}, id="no pod of it could use a part"),
+        pytest.param(
+            workload("big", pods=99, priority=5), {"a": 2, "b": 3}, id="one that could never run holds nothing"
+        ),
+        pytest.param(
+            workload("big", pod_sets=(pod_set(count=4, rules=ON_RED),), priority=5),
+            {"a": 2, "b": 3},
+            id="nodes that it may not use are free to others",
+        ),
+    ],
+)
+def test_growth_leaves_room_to_those_that_wait_before_it(one, want):
+    """Three cards are free, and one that waits for four."""
+    low = held(workload("low", gpus=4, priority=9), [on("c", 0, 1, 2, 3)])
+    nodes = [machine("a", 2), machine("b", 3), machine("c", 4, labels={"pool": "red"})]
+    state = placing_state(
+        queue("team-a", gpus=999), *nodes, low, held(elastic("w", 6, 2), [on("a", 0), on("a", 1)]), one
+    )
+    run_cycles(state, 4)
+    assert where(state, "w") == want
+    assert not list(violations(state))
+
+
+@pytest.mark.parametrize(("priority", "want"), [(5, 2), (-5, 5)], ids=["it goes first", "it is behind"])
+def test_growth_leaves_quota_to_those_that_wait_before_it(priority, want):
+    """Nodes have room for both; of the quota of the cohort three cards are left, and one waits for its own four."""
+    homes = [queue("team-a", gpus=1, cohort="all"), queue("team-b", gpus=4, cohort="all")]
+    big = workload("big", queue="team-b", pods=4, priority=priority)
+    runs = held(elastic("w", 9, 2), [on("a", 0), on("a", 1)])
+    state = placing_state(*homes, machine("a", 99), runs, big)
+    run_cycles(state, 4)
+    assert sum(where(state, "w").values()) == want
+    assert not list(violations(state))
+
+
+def test_growth_does_not_look_at_all_who_wait():
+    """However many wait before it, room is held for a few of them, and growing takes no time to speak of."""
+    many = [workload(f"v{n}", pods=4 + n, priority=5, queued_at=n) for n in range(300)]
+    runs = held(elastic("w", 9, 2), [on("a", 0), on("a", 1)])
+    state = placing_state(queue("team-a", gpus=9999), machine("a", 5), machine("b", 999, amounts={CPU: 0}), runs, *many)
+    run_cycles(state, 310)
+    state.drop_node("b")
+    state.put_node(machine("c", 1))
+    assert is_done_within(3.0, lambda: run_cycles(state, 310))
+    assert where(state, "w") == {"a": 2}
 
 
 def test_the_most_important_grows_first():
@@ -206,8 +280,8 @@ def test_life_of_a_shrinking_workload():
     assert started(run_cycle(state)) == {"v": {"a": 1}}
     assert (where(state, "w"), free_cards(state, "a")) == ({"a": 2}, 0)
     state.drop(key_of("v"))
-    plan = run_cycle(state)
-    assert (started(plan), amended(plan)) == ({"small": {"a": 1}}, {"w": {"a": 3}})
+    assert started(run_cycle(state)) == {"small": {"a": 1}}
+    assert amended(run_cycle(state)) == {"w": {"a": 3}}
     assert not list(violations(state))
 
 
@@ -261,3 +335,14 @@ def test_slots_are_given_back_one_by_one():
     given = PodSetAdmission(name="x", count=3, flavors={}, usage={CPU: 6}, slots=(on("a"), on("a"), on("b")))
     assert without_slots(given, (on("a"),)) == replace(given, count=2, usage={CPU: 4}, slots=(on("a"), on("b")))
     assert without_slots(given, ()) == given
+
+
+def test_whoever_runs_cycles_until_nothing_changes_lets_them_grow():
+    """Growing comes a cycle after the last one was tried; nobody has to wait for something else to happen first."""
+    state = placing_state(HOME, machine("a", 2), elastic("w", 4, 2), workload("v", gpus=9, priority=-1))
+    assert set(run_to_the_end(state, state.now).decisions) == {key_of("w")}
+    state.put_node(machine("b", 1))
+    (amend,) = run_to_the_end(state, state.now).decisions[key_of("w")]
+    assert isinstance(amend, Amend)
+    assert where(state, "w") == {"a": 2, "b": 1}
+    assert run_to_the_end(state, state.now).cycles == 1

@@ -1,28 +1,76 @@
 """Grow: give elastic workloads that run with fewer pods than they want as many more as quota and nodes have.
 
-Runs after the heads were served, so that growing takes nothing from those who could start. It never fails what runs.
+Starting goes before growing: it waits until everybody in line was tried. What those could use that go before a workload
+and wait for more than there is, it leaves to them. It never fails what runs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from muster.engine.cycle import Cycle
+from muster.engine.growth import rank_of
 from muster.engine.holders import Holder
-from muster.engine.quota import fits
+from muster.engine.quota import available, fits
 from muster.engine.slot_asks import SlotAsk, SlotUse
 from muster.engine.topology import PlacedUse
+from muster.engine.tree import QuotaNode
+from muster.model.flavor import ANY_FLAVOR
 from muster.model.plan import Amend
 from muster.model.resources import FlavorResource
-from muster.model.workload import PodSet, PodSetAdmission, Slot
+from muster.model.workload import PodSet, PodSetAdmission, Slot, Workload
+
+HELD_FOR_MOST = 16  # of those that wait: a long line does not make growing dear
 
 
 def grow(cycle: Cycle) -> None:
     """Try every workload that could have more pods, the most important first."""
-    for key in cycle.state.growing():
-        holder = cycle.state.holders.get(key)
-        if holder is not None and not cycle.ledger.is_gone(key) and key not in cycle.leaving:
+    if not cycle.state.may_grow:
+        return
+    waiting = cycle.state.growth.waiting()[:HELD_FOR_MOST]
+    for workload in cycle.state.growing():
+        while waiting and rank_of(waiting[0]) < rank_of(workload):
+            _leave_to(cycle, waiting.pop(0))
+        holder = cycle.state.holders.get(workload.key)
+        if holder is not None and not cycle.ledger.is_gone(workload.key) and workload.key not in cycle.leaving:
             _grow(cycle, holder)
+
+
+def _leave_to(cycle: Cycle, workload: Workload) -> None:
+    """Hold the quota and the slots that one who waits could use now, though they are not enough for it."""
+    slots, queue = cycle.state.places.slots, cycle.state.tree.leaf(workload.queue)
+    if slots is None or queue is None:
+        return
+    for pod_set in workload.pod_sets:
+        missing = pod_set.count_left
+        for flavor in _flavors_for(queue, pod_set):
+            cycle.ledger.charge(queue, _usable_quota(queue, pod_set, flavor))
+            demand = slots.demand_of(workload, pod_set, (flavor,))
+            ask = SlotAsk(name=pod_set.name, demand=demand, count=missing, request=pod_set.topology)
+            found = slots.find_some(workload, ask, beside=()) if missing else ()
+            if found:
+                cycle.ledger.charge_places((SlotUse(demand, found),))
+                missing -= len(found)
+
+
+def _usable_quota(queue: QuotaNode, pod_set: PodSet, flavor: str) -> dict[FlavorResource, int]:
+    """What the pods of a pod set could use of a flavor's quota now."""
+    usable: dict[FlavorResource, int] = {}
+    for resource, amount in pod_set.requests.items():
+        group = queue.queue.group_of(resource)
+        if group is not None and flavor in group.flavors:
+            key = (flavor, resource)
+            usable[key] = min(amount * pod_set.count_left, max(0, available(queue, key)))
+    return usable
+
+
+def _flavors_for(queue: QuotaNode, pod_set: PodSet) -> Iterator[str]:
+    """The flavors that could pay for a pod set."""
+    if queue.queue.is_unlimited:
+        yield ANY_FLAVOR
+    groups = (queue.queue.group_of(resource) for resource in sorted(pod_set.requests))
+    yield from dict.fromkeys(flavor for group in groups if group is not None for flavor in group.flavors)
 
 
 def _grow(cycle: Cycle, holder: Holder) -> None:
