@@ -15,6 +15,8 @@ from muster.model.workload import Slot
 if TYPE_CHECKING:
     from muster.engine.node_table_rows import Demand
 
+PODS_MOST = 100_000  # of one workload: each is placed and written down by itself
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotAsk:

@@ -42,7 +42,7 @@ from muster.engine.node_table_rows import (
 from muster.engine.pod_mix import PodMix
 from muster.engine.pod_victims import VictimRules, find_victims
 from muster.engine.slices_ask import CardAsk
-from muster.engine.slot_asks import SlotAsk, SlotRefusal, SlotUse
+from muster.engine.slot_asks import PODS_MOST, SlotAsk, SlotRefusal, SlotUse
 from muster.engine.slot_holders import NO_DEMAND, SlotHolders, owner_of
 from muster.model.flavor import Flavor
 from muster.model.pod_rules import ANYWHERE, NodeRules, PodRules
@@ -357,6 +357,9 @@ class NodeSlots:
             found_one = self.placer.find(asks[0].demand)
             if found_one is not None:
                 return {asks[0].name: self._slots((found_one,))}
+        too_many = _too_many(asks)
+        if too_many is not None:
+            return self.never_fits(workload, asks) or too_many
         mark = self.checkpoint()
         found = self._find(workload, asks)
         self.rollback(mark)
@@ -364,6 +367,7 @@ class NodeSlots:
 
     def find_some(self, workload: Workload, ask: SlotAsk, beside: Sequence[Slot]) -> tuple[Slot, ...]:
         """Slots for as many pods as there is room for, near those that run; nothing is held afterwards."""
+        ask = replace(ask, count=max(0, min(ask.count, PODS_MOST - len(beside))))
         gang = replace(self._gang(workload, [ask]), count_least=1)
         gang = replace(gang, tasks=tuple(replace(task, count_least=0) for task in gang.tasks))
         mark = self.checkpoint()
@@ -374,10 +378,10 @@ class NodeSlots:
     def never_fits(self, workload: Workload, asks: Sequence[SlotAsk]) -> SlotRefusal | None:
         """Why the pods could not all run even if nothing else did; `None` where they could."""
         free = [ask for ask in asks if ask.place is None and ask.missing]
-        if not free:
-            return None
-        refused = explain_refusal(self.placer, self._gang(workload, free), self.domains)
-        return _refusal(refused) if refused.why is not Unstarted.NO_ROOM else None
+        refused = explain_refusal(self.placer, self._gang(workload, free), self.domains) if free else None
+        if refused is not None and refused.why is not Unstarted.NO_ROOM:
+            return _refusal(refused)
+        return _too_many(asks)
 
     def room_for(self, demand: Demand, *, is_empty: bool) -> NodeRoom:
         """How many such pods each node takes at most, cards and rules included; or would if nothing ran there."""
@@ -467,6 +471,16 @@ class NodeSlots:
     def _slots(self, placed: Iterable[Placed]) -> tuple[Slot, ...]:
         names = self.placer.table.names
         return tuple(Slot(names[one.row], one.cards, one.slices) for one in placed)
+
+
+def _too_many(asks: Sequence[SlotAsk]) -> SlotRefusal | None:
+    """Why so many pods are not placed one by one at all."""
+    count = sum([ask.count for ask in asks])
+    if count <= PODS_MOST:
+        return None
+    return SlotRefusal(
+        "", f"{count} pods are more than the {PODS_MOST} that one workload gets nodes for", is_final=True
+    )
 
 
 def _refusal(refused: GangRefused) -> SlotRefusal:

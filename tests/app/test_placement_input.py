@@ -106,6 +106,15 @@ def test_a_gang_larger_than_the_cluster_never_starts(pods):
     assert waiting(planned(node(), job(pods))) == [(Code.WAITING_FOR_NODES, text)]
 
 
+@pytest.mark.parametrize("pods", [100_001, BILLION, 2**31 - 1])
+def test_more_pods_than_are_placed_one_by_one_never_start(pods):
+    """They ask for nothing, and the node does not say how many it takes: only their number is absurd."""
+    bare = job(pods)
+    bare["spec"]["template"]["spec"]["containers"][0]["resources"] = {}
+    text = f"{pods} pods are more than the 100000 that one workload gets nodes for"
+    assert waiting(planned(node(allocatable={"cpu": "64"}), bare)) == [(Code.WAITING_FOR_NODES, text)]
+
+
 def test_one_by_one_only_the_first_of_very_many_pods_are_decided_on():
     report = planned(node(), job(BILLION), profile="kube-default")
     assert len(report.steps) == 8 and len(report.steps) + len(report.waiting) == 5000

@@ -192,6 +192,20 @@ def test_search_ends_soon_where_no_domain_will_do():
     assert where(state, "w") == {}
 
 
+@pytest.mark.parametrize("count", [10**5, 10**9, 2**62])
+@pytest.mark.parametrize("nodes", [[small("a", "1")], [node("a", "1", amount=2**62)]], ids=["no cards", "huge amounts"])
+def test_gang_larger_than_the_cluster_gets_its_verdict_soon(count, nodes):
+    """The threat model: never-schedulable with the reason, at a cost that does not grow with the number."""
+    home = queue("team-a", gpus=2**62, preemption=preempts(within=LOWER))
+    low = workload("low", pod_sets=(sliced(of=slice_of(memory_mib=50), topology=IN_ONE_RACK),))
+    state = state_of(*nodes, low, home=home)
+    run_cycle(state)
+    state.take(gang(count, priority=5, queued_at=9))
+    plans = []
+    assert is_done_within(0.5, lambda: plans.append(run_cycle(state)))
+    assert not where(state, "w") and not any(evicted(plan) for plan in plans)
+
+
 @pytest.mark.prove
 def test_gang_starts_just_where_some_domain_has_room_for_it():
     assert_sound(_starts_where_it_can, range(proof_count(2_000)))

@@ -21,6 +21,7 @@ from itertools import groupby
 from typing import Any
 
 from muster.engine.slices_ask import read_neighbours
+from muster.engine.slot_asks import PODS_MOST
 from muster.model.device import AMOUNT_MAX, ContainerShares, Partition, Placement, Share, standing_shares
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
@@ -32,7 +33,6 @@ CONDITIONS = (CONDITION, *(f"{CONDITION}-{number}" for number in (2, 3, 4)))  # 
 REASON = "Placed"
 MESSAGE_MOST = 32_000  # characters of one message; the API takes a few more
 TEXT_MOST = 4_000_000  # characters of what was packed
-SLOTS_MOST = 100_000
 CARDS_MOST = 1024  # of one node
 _PACKED = "z:"
 _HINT = "leave it to the scheduler"
@@ -154,11 +154,11 @@ class _Reading:
             node = parts[0] if parts else None
             cards = parts[1] if len(parts) > 1 else []
             count = parts[2] if len(parts) > 2 else 1
-            if not isinstance(node, str) or not node or not _is_number(count, SLOTS_MOST):
+            if not isinstance(node, str) or not node or not _is_number(count, PODS_MOST):
                 raise self.problem("has a slot that is none")
             self._count += count
-            if self._count > SLOTS_MOST:
-                raise self.problem(f"tells of more than {SLOTS_MOST} slots")
+            if self._count > PODS_MOST:
+                raise self.problem(f"tells of more than {PODS_MOST} slots")
             slot = self._sliced(node, cards, pod_set) if isinstance(cards, dict) else self._whole(node, cards)
             yield from [slot] * count
 
