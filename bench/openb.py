@@ -50,7 +50,7 @@ class Outcome:
 def hooks_for(policy: str, trace: Trace) -> Hooks:
     """The policy as the experiment sets it up: fgd learns what is typical from the list of pods."""
     if policy == fgd.POLICY.name:
-        return fgd.POLICY.hooks(fgd.Arguments(typical=fgd.typical_pods(trace.listed), learns=False))
+        return fgd.POLICY.hooks(fgd.Arguments(typical=fgd.typical_pods(trace.listed), learns=False, counts_cpu=False))
     return POLICIES[policy].hooks()
 
 

@@ -5,6 +5,10 @@ cards or the model, else those with less free than one of its cards needs. The f
 typical pods, weighted by how frequent they are; pods without cards count all free cards as lost to them. The score of a
 node is how much its fragmentation shrinks, put on a scale of whole numbers from 0 to 100: near ties are ties on
 purpose, finer scores place worse. Everything is counted in whole numbers, so the order of summing cannot matter.
+
+One thing the published rule does not see: that a node has cpu for one more pod does not mean that it has cpu for a pod
+on each of its free cards. So cards count in full for a kind of pod only where cpu is left for as many of them as whole
+cards are free, and half where it is left for one pod (`counts_cpu`; without it the rule is the published one).
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +29,7 @@ from muster.model.pod_rules import ANYWHERE
 from muster.model.resources import CPU
 
 SCALE = 100  # the best score
+PODS_COUNTED = 16  # on free cards of one node that cpu is looked for
 KINDS_MOST = 512  # that are learned; what is looked up grows with them
 _CANNOT = -(2**61)  # below any gain
 _TAKES_KEPT = 64
@@ -59,6 +65,7 @@ class Arguments:
 
     typical: tuple[TypicalPod, ...] = USUAL_MIX
     learns: bool = True
+    counts_cpu: bool = True  # whether cards count in full only with cpu for all of them
     weight: int = 1
 
 
@@ -262,7 +269,16 @@ class _Case(NamedTuple):
     milli: int
     before: int  # the level of the node without the pod
     after: int  # and with it
+    full_before: int  # the same of the cpu for each of the pods that could be on its cards
+    full_after: int
     free: tuple[int, ...]  # thousandths of each card
+
+
+class _Pair(NamedTuple):
+    """What counts where cpu is left for one pod, and what pods of one card count on top where it is left for all."""
+
+    one: _Tables
+    full: _Tables | None  # None: nothing
 
 
 class _Scorer:
@@ -270,24 +286,31 @@ class _Scorer:
 
     def __init__(self, arguments: Arguments) -> None:
         self._typical, self._factor = arguments.typical, arguments.weight
-        self._weight = max(1, sum(one.weight for one in arguments.typical))
+        self._typical_full: tuple[TypicalPod, ...] = ()
+        if arguments.counts_cpu:
+            several = [TypicalPod(one.demand, 2 * one.weight) for one in self._typical if one.demand.cards != 1]
+            self._typical_full = tuple(one for one in self._typical if one.demand.cards == 1)
+            self._typical = (*self._typical_full, *several)
+        self._weight = max(1, sum(one.weight for one in (*self._typical, *self._typical_full)))
         self._bounds = _bounds(self._weight)
         self._bound_list = self._bounds.tolist()
-        self._known: dict[tuple[tuple[str, ...], int], _Tables] = {}
+        self._known: dict[tuple[tuple[str, ...], int], _Pair] = {}
         self._cases: dict[_Case, tuple[int, int]] = {}
 
     def score(self, pod: Demand, rows: NodeRows) -> Scores:
         """The scores of rows, one by one where there are few of them, else of each kind once."""
         tables = self._tables_for(rows)
-        is_listed = rows.card_width > 0 and tables.is_small
+        is_listed = rows.card_width > 0 and tables.one.is_small
         if is_listed and len(rows) <= _FEW:
             nodes = zip(rows.free(CPU).tolist(), rows.model.tolist(), map(tuple, rows.cards.tolist()), strict=True)
-            return self._score_listed(pod, tables.lists(), nodes)
+            return self._score_listed(pod, tables, nodes)
         if len(rows) < _MANY:
             return self._score_each(pod, rows)
         # Rows whose cards are alike and whose cpu falls into the same steps, before and after, score the same.
-        wanted, steps = pod.amount(CPU), tables.step_list
-        both = sorted([*steps, *[step + wanted for step in steps]])
+        counts = range(1, min(PODS_COUNTED, rows.card_width) + 1) if tables.full is not None else range(1)
+        if rows.pattern_count * len(tables.one.step_list) > _SPARSE * len(rows):
+            return self._score_each(pod, rows)
+        both = _steps(tables, pod.amount(CPU), counts)
         height = len(both) + 1
         size = rows.pattern_count * height
         if size > _SPARSE * len(rows):
@@ -297,7 +320,7 @@ class _Scorer:
         kinds = np.flatnonzero(np.bincount(kind, minlength=size))
         if is_listed and len(kinds) <= _FEW:
             floors = [both[0] - 1 if both else 0, *both]
-            found = self._score_listed(pod, tables.lists(), _nodes_of(rows, kinds, floors))
+            found = self._score_listed(pod, tables, _nodes_of(rows, kinds, floors))
         else:
             example = np.zeros(size, np.int64)
             example[kind] = np.arange(len(rows))
@@ -311,51 +334,102 @@ class _Scorer:
         return Scores(values.take(kind), cards.take(kind))
 
     def _score_each(self, pod: Demand, rows: NodeRows) -> Scores:
-        tables = self._tables_for(rows)
+        one, full = self._tables_for(rows)
         cards, cpu = np.maximum(rows.cards, 0), rows.free(CPU)
-        before = tables.level(cpu, rows)
-        after = tables.level(cpu - pod.amount(CPU), rows)
+        left = cpu - pod.amount(CPU)
+        before, after = one.level(cpu, rows), one.level(left, rows)
         # Fragmented is what is free and not usable: what the pod takes is free no more, whoever could have used it.
-        offset = pod.card_milli * self._weight - tables.usable(before, cards)
+        offset = pod.card_milli * self._weight - one.usable(before, cards)
+        full_after = after
+        if full is not None:
+            free = rows.cards.sum(axis=1)
+            offset -= full.usable(full.level(cpu // _pods_on(free), rows), cards)
+            full_after = full.level(left // _pods_on(free - pod.card_milli), rows)
         if pod.cards != 1:
-            values = self._bounds.searchsorted(tables.usable(after, _without(cards, pod)) + offset, side="right")
-            return Scores((values - 1) * self._factor)
-        usable = tables.usable_by_card(after, cards, pod.milli)
-        by_card = self._bounds.searchsorted(usable + offset[:, None], side="right")
+            remaining = _without(cards, pod)
+            gain = one.usable(after, remaining) + offset
+            if full is not None:
+                gain += full.usable(full_after, remaining)
+            return Scores((self._bounds.searchsorted(gain, side="right") - 1) * self._factor)
+        gains = one.usable_by_card(after, cards, pod.milli) + offset[:, None]
+        if full is not None:
+            gains += full.usable_by_card(full_after, cards, pod.milli)
+        by_card = self._bounds.searchsorted(gains, side="right")
         card = by_card.argmax(axis=1)  # the first of the best: cards of equal whole scores are equal
         return Scores((by_card.max(axis=1) - 1) * self._factor, card)
 
-    def _score_listed(self, pod: Demand, lists: _Lists, nodes: Iterable[_Node]) -> Scores:
+    def _score_listed(self, pod: Demand, tables: _Pair, nodes: Iterable[_Node]) -> Scores:
         """The same for a few nodes; a case that was met before is only looked up."""
         wanted, values, cards = pod.amount(CPU), [], []
+        one = tables.one.lists()
+        full = tables.full.lists() if tables.full is not None else None
+        taken, milli, count = pod.card_milli, pod.milli, pod.cards
+        full_before = full_after = 0
         for cpu, model, free in nodes:
-            case = _Case(pod.cards, pod.milli, lists.level(cpu, model), lists.level(cpu - wanted, model), free)
+            left = cpu - wanted
+            if full is not None:
+                whole = sum(free)
+                full_before = full.level(cpu // _POD_COUNTS[whole // WHOLE], model)
+                full_after = full.level(left // _POD_COUNTS[(whole - taken) // WHOLE], model)
+            before, after = one.level(cpu, model), one.level(left, model)
+            case = _Case(count, milli, before, after, full_before, full_after, free)
             known = self._cases.get(case)
             if known is None:
                 if len(self._cases) >= _CASES_KEPT:
                     self._cases.clear()
-                known = self._cases[case] = self._score_case(case, lists)
+                known = self._cases[case] = self._score_case(case, one, full)
             values.append(known[0])
             cards.append(known[1])
         return Scores(np.array(values, np.int64), np.array(cards, np.int64) if pod.cards == 1 else None)
 
-    def _score_case(self, case: _Case, lists: _Lists) -> tuple[int, int]:
+    def _score_case(self, case: _Case, one: _Lists, full: _Lists | None) -> tuple[int, int]:
         """The score, and the best card for a pod of one."""
         cards = [max(0, card) for card in case.free]
-        offset = case.cards * case.milli * self._weight - lists.usable(case.before, cards)
+        offset = case.cards * case.milli * self._weight - one.usable(case.before, cards)
+        if full is not None:
+            offset -= full.usable(case.full_before, cards)
         if case.cards != 1:
-            value = bisect_right(self._bound_list, lists.usable(case.after, _taken(cards, case)) + offset)
-            return (value - 1) * self._factor, 0
-        gains = lists.usable_by_card(case.after, cards, case.milli)
+            remaining = _taken(cards, case)
+            gain = one.usable(case.after, remaining) + offset
+            if full is not None:
+                gain += full.usable(case.full_after, remaining)
+            return (bisect_right(self._bound_list, gain) - 1) * self._factor, 0
+        gains = one.usable_by_card(case.after, cards, case.milli)
+        if full is not None:
+            gains = list(map(add, gains, full.usable_by_card(case.full_after, cards, case.milli)))
         values = [bisect_right(self._bound_list, gain + offset) for gain in gains]
         best = max(values)
         return (best - 1) * self._factor, values.index(best)
 
-    def _tables_for(self, rows: NodeRows) -> _Tables:
+    def _tables_for(self, rows: NodeRows) -> _Pair:
         key = (rows.model_names, rows.card_width)
         if key not in self._known:
-            self._known[key] = _Tables(self._typical, *key)
+            full = _Tables(self._typical_full, *key) if self._typical_full else None
+            self._known[key] = _Pair(_Tables(self._typical, *key), full)
         return self._known[key]
+
+
+def _pods_on(free: IntArray) -> IntArray:
+    """How many pods of one card could be on cards with so much free: as many as are free in whole, and never none."""
+    return np.clip(free // WHOLE, 1, PODS_COUNTED)
+
+
+class _PodCounts(dict[int, int]):
+    """The same for one node, by how many whole cards are free."""
+
+    def __missing__(self, whole: int) -> int:
+        return min(PODS_COUNTED, max(1, whole))
+
+
+_POD_COUNTS = _PodCounts((whole, max(1, whole)) for whole in range(PODS_COUNTED + 1))
+
+
+def _steps(tables: _Pair, wanted: int, counts: Iterable[int]) -> list[int]:
+    """The amounts of free cpu at which the levels of a node change, before or after a pod that wants so much."""
+    steps = list(tables.one.step_list)
+    if tables.full is not None:
+        steps += [step * count for step in tables.full.step_list for count in counts]
+    return sorted({*steps, *[step + wanted for step in steps]})
 
 
 def _nodes_of(rows: NodeRows, kinds: IntArray, floors: list[int]) -> Iterator[_Node]:

@@ -39,29 +39,31 @@ def world(*nodes: list[int], cpu: int = CPU, model: str = "") -> NodeTable:
 # The plain reckoning, as the definition reads --------------------------------------------------------------------
 
 
-def fragmentation(typical: tuple[TypicalPod, ...], cpu: int, cards: list[int], model: str) -> int:
+def fragmentation(arguments: Arguments, cpu: int, cards: list[int], model: str) -> float:
     """Weighted sum over typical pods of the free shares that they cannot use."""
-    total = 0
-    for one in typical:
+    total = 0.0
+    pods = min(16, max(1, sum(cards) // WHOLE))
+    for one in arguments.typical:
         wants = one.demand
         serving = [free for free in cards if free >= wants.milli]
         runs = wants.cards > 0 and len(serving) >= wants.cards and cpu >= wants.amount("cpu")
         if wants.models and model not in wants.models:
             runs = False
-        total += one.weight * (sum(cards) - sum(serving) if runs else sum(cards))
+        is_short = arguments.counts_cpu and wants.cards == 1 and cpu < pods * wants.amount("cpu")
+        total += one.weight * (sum(cards) - sum(serving) * (0.5 if is_short else 1) if runs else sum(cards))
     return total
 
 
-def whole_score(typical: tuple[TypicalPod, ...], shrinks: int) -> int:
+def whole_score(typical: tuple[TypicalPod, ...], shrinks: float) -> int:
     cards = shrinks / sum(one.weight for one in typical) / WHOLE
     return int(100 / (1 + math.exp(-cards)))
 
 
-def plain(typical: tuple[TypicalPod, ...], table: NodeTable, row: int, wanted: Demand) -> tuple[int, int | None]:
+def plain(arguments: Arguments, table: NodeTable, row: int, wanted: Demand) -> tuple[int, int | None]:
     """The score of a row and the card, for pods of one card at most."""
     cpu, cards = int(table.free[0, row]), table.cards[row].tolist()
     model = table.model_names[table.model[row]]
-    before = fragmentation(typical, cpu, cards, model)
+    before = fragmentation(arguments, cpu, cards, model)
     best: tuple[int, int | None] = (-1, None)
     for card in range(len(cards)) if wanted.cards else [None]:
         left = list(cards)
@@ -69,8 +71,8 @@ def plain(typical: tuple[TypicalPod, ...], table: NodeTable, row: int, wanted: D
             if left[card] < wanted.milli:
                 continue
             left[card] -= wanted.milli
-        after = fragmentation(typical, cpu - wanted.amount("cpu"), left, model)
-        score = whole_score(typical, before - after)
+        after = fragmentation(arguments, cpu - wanted.amount("cpu"), left, model)
+        score = whole_score(arguments.typical, before - after)
         if score > best[0]:
             best = (score, card)
     return best
@@ -90,11 +92,13 @@ TYPICAL = (
 
 @given(nodes=NODES, wanted=st.sampled_from([pod(1, milli) for milli in (50, 450, 1000)] + [pod(0), pod(0, cpu=6_500)]))
 @pytest.mark.parametrize("model", ["a", "c"])
-def test_quick_scores_equal_plain_ones(nodes, wanted, model):
+@pytest.mark.parametrize("counts_cpu", [True, False])
+def test_quick_scores_equal_plain_ones(nodes, wanted, model, counts_cpu):
     table = world(*nodes, model=model)
-    column = Placer(table, [POLICY.hooks(Arguments(typical=TYPICAL))]).column(wanted)
+    arguments = Arguments(typical=TYPICAL, counts_cpu=counts_cpu)
+    column = Placer(table, [POLICY.hooks(arguments)]).column(wanted)
     for row in range(table.row_count):
-        score, card = plain(TYPICAL, table, row, wanted)
+        score, card = plain(arguments, table, row, wanted)
         if column.merit[row] >= 0:
             assert column.merit[row] == score
             assert card is None or (column.card is not None and column.card[row] == card)
@@ -102,15 +106,18 @@ def test_quick_scores_equal_plain_ones(nodes, wanted, model):
             assert wanted.cards and card is None, "only rows without such a card are left out"
 
 
-def test_many_rows_score_as_few_do():
-    nodes = [[50 * (row * 7 % 21), 1000, 50 * (row % 21)] for row in range(300)]
+@pytest.mark.parametrize("counts_cpu", [True, False])
+@pytest.mark.parametrize("different", [21, 2], ids=["many kinds", "few kinds"])
+def test_many_rows_score_as_few_do(counts_cpu, different):
+    nodes = [[50 * (row * 7 % different), 1000, 50 * (row % different)] for row in range(300)]
     table = world(*nodes)
-    hook = POLICY.hooks(Arguments(typical=TYPICAL)).score
+    arguments = Arguments(typical=TYPICAL, counts_cpu=counts_cpu)
+    hook = POLICY.hooks(arguments).score
     assert hook is not None
     for wanted in (pod(1, 300), pod(), pod(0, cpu=2_500), pod(2)):
         many = hook(wanted, table.rows())
         for row in range(300):
-            one = Placer(world(nodes[row]), [POLICY.hooks(Arguments(typical=TYPICAL))]).column(wanted)
+            one = Placer(world(nodes[row]), [POLICY.hooks(arguments)]).column(wanted)
             if one.merit[0] >= 0:
                 assert one.merit[0] == many.values[row]
                 assert one.card is None or (many.card is not None and one.card[0] == many.card[row])
@@ -161,3 +168,11 @@ def test_typical_pods_differ_in_cpu_and_cards_only():
 
 def test_the_usual_mix_adds_up():
     assert sum(one.weight for one in USUAL_MIX) == 100
+
+
+@pytest.mark.parametrize(("counts_cpu", "want"), [(True, 1), (False, 0)], ids=["each card needs cpu", "as published"])
+def test_cpu_is_left_for_a_pod_on_each_free_card(counts_cpu, want):
+    """The first node has two cards and cpu for two pods, the second one card: there cpu is to spare."""
+    arguments = Arguments(typical=(TypicalPod(pod(cpu=CPU // 2), 1),), counts_cpu=counts_cpu)
+    found = Placer(world([1000, 1000], [1000]), [POLICY.hooks(arguments)]).place(pod(0, cpu=CPU // 2))
+    assert found is not None and found.row == want
