@@ -20,6 +20,7 @@ from muster.model.resources import FlavorResource
 from muster.model.workload import Slot, Workload
 
 if TYPE_CHECKING:
+    from muster.engine.node_table_rows import Demand
     from muster.engine.slots import NodeSlots
 
 
@@ -184,9 +185,12 @@ def _crowded(slots: NodeSlots, uses: list[Use], kept: Counter[Slot]) -> Iterator
         come = replace(use, slots=tuple((Counter(use.slots) - kept).elements()))
         for node, held in come.by_node():
             row = table.find_row(node)
-            has_room = row is not None and bool(table.is_present[row])
-            if row is None or not has_room or not table.is_within(row, use.demand, *(one.on_cards for one in held)):
+            if row is None or not table.is_present[row] or not _is_within(slots, row, use.demand, held):
                 yield node
+
+
+def _is_within(slots: NodeSlots, row: int, demand: Demand, held: list[Slot]) -> bool:
+    return slots.placer.table.is_within(row, demand, *(slots.held_by(slot, row) for slot in held))
 
 
 def _gang_violations(state: EngineState) -> Iterator[str]:

@@ -201,6 +201,15 @@ class NodeTable:
         if unknown or cards > self._card_width:
             self._widen([TableNode(name="", amounts=unknown)], cards)
 
+    def columns_of(self, row: int, cards: tuple[int, ...], names: tuple[str, ...]) -> tuple[int, ...]:
+        """Where cards stand that are held by number and, where their node tells it, by name."""
+        if not names:
+            return cards
+        columns = tuple(self.slices.column_of(row, *card) for card in zip(names, cards, strict=True))
+        if max(columns) >= self._card_width:
+            self._widen((), max(columns) + 1)
+        return columns
+
     def card_width_of(self, row: int) -> int:
         """How many columns the cards of a row take; where some are gone and still held, more than it has cards."""
         return self.slices.width_of(row) if self.slices.is_known(row) else int(self.card_count[row])

@@ -174,7 +174,9 @@ def gang_key(member: Member) -> str:
 def _cards_of(member: Member) -> tuple[int, ...]:
     """The cards that a pod is on, by number."""
     slices = member.place.slices
-    return member.place.cards if slices is None else tuple(share.index for share in slices.shares)
+    if slices is None or member.place.cards:
+        return member.place.cards
+    return tuple(share.index for share in slices.shares)
 
 
 def _part_of_a_card(member: Member) -> int:

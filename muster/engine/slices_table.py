@@ -10,7 +10,7 @@ its memory and of its cores, and by slices, which take so much memory, so many c
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -93,6 +93,8 @@ class CardColumns:
         self._holders: dict[int, dict[Slices, int]] = {}  # by row: how many hold just that
         self._tags: dict[PodTag, dict[int, int]] = {}  # by row: how many such pods hold slices there
         self._rows_by_uuid: dict[str, set[int]] = {}
+        # By row that has not registered its cards yet: the names of those that are held by number.
+        self._held_names: dict[int, dict[str, int]] = {}
 
     # Changes from outside --------------------------------------------------------------------------------------------
 
@@ -124,6 +126,11 @@ class CardColumns:
         for number, (parts, sharers) in enumerate(held):
             places.append(_Place(_NO_DEVICE, is_here=False, parts=parts, sharers=sharers))
             vacant[number] = None  # whoever holds a card by number holds the one that stands there now
+        for uuid, number in self._held_names.pop(row, {}).items():
+            if number < len(places) and places[number].is_held:
+                kept[uuid] = number  # whoever holds it by name holds that one, whatever its number is by now
+                vacant.pop(number, None)
+                nameless.discard(number)
         # A card stands at the number that its node gives it: whoever holds that number holds it after a restart too.
         wanted = {device.index for device in devices if device.index < len(devices) + _GAPS_MOST}
         while len(wanted) == len(devices) and len(places) <= max(wanted, default=-1):
@@ -169,7 +176,11 @@ class CardColumns:
 
     def take_part(self, row: int, column: int, *, milli: int, sign: int) -> None:
         """Give out a part of a card, or take it back."""
-        place = self._places[row][column]
+        places = self._places[row]
+        if column >= len(places):  # its node has fewer cards by now
+            places.extend(_Place(_NO_DEVICE, is_here=False) for _ in range(column + 1 - len(places)))
+            self._grow(len(places), self.memory.shape[1])
+        place = places[column]
         place.parts += sign * milli
         place.sharers += sign
         place.card = None
@@ -262,6 +273,31 @@ class CardColumns:
         )
         place.card = Card(device, use)
         return place.card
+
+    def names_at(self, row: int, columns: Sequence[int]) -> tuple[str, ...]:
+        """The names of cards; none where they are only counted."""
+        places = self._places.get(row)
+        return tuple([places[column].device.uuid for column in columns]) if places is not None else ()
+
+    def column_of(self, row: int, uuid: str, number: int) -> int:
+        """Where a card stands that somebody holds by name; one that its node has lost gets a column of its own.
+
+        Cards that are only counted stand at their number; when they are registered, they are told by the name.
+        """
+        if row not in self._places:
+            self._held_names.setdefault(row, {})[uuid] = number
+            return number
+        columns = self._columns[row]
+        if uuid not in columns:
+            columns[uuid] = len(self._places[row])
+            self._places[row].append(_Place(replace(_NO_DEVICE, uuid=uuid), is_here=False))
+            self._name_row(row, (), (uuid,))
+            self._grow(len(self._places[row]), self.memory.shape[1])
+        return columns[uuid]
+
+    def columns_held(self, row: int, held: Slices) -> tuple[int, ...]:
+        """Where the cards of slices stand, as far as they are known."""
+        return tuple(column for _, column in self._columns_of(row, held))
 
     def holders_on(self, row: int) -> Iterable[Slices]:
         """Those who hold slices of a row's cards."""

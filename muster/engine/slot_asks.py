@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -69,3 +69,13 @@ class SlotRefusal:
     text: str
     is_final: bool = False  # not even if nothing else ran
     short: tuple[PlacedPods, ...] = ()  # domains of a topology whose nodes take fewer pods than it says: so many
+
+
+def too_many(asks: Sequence[SlotAsk]) -> SlotRefusal | None:
+    """Why so many pods are not placed one by one at all."""
+    count = sum([ask.count for ask in asks])
+    if count <= PODS_MOST:
+        return None
+    return SlotRefusal(
+        "", f"{count} pods are more than the {PODS_MOST} that one workload gets nodes for", is_final=True
+    )

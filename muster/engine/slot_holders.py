@@ -14,7 +14,7 @@ from muster.engine.gangs import Gang, Member, Task
 from muster.engine.node_table_rows import Demand, Placed
 from muster.engine.running_pods import RunningPods
 from muster.engine.slot_asks import SlotUse
-from muster.model.workload import Workload
+from muster.model.workload import Slot, Workload
 
 LEAVES_ANYWAY = -(2**40)  # below every priority
 NO_DEMAND = Demand()
@@ -37,8 +37,8 @@ class Holding:
 class SlotHolders:
     """The workloads that hold slots."""
 
-    def __init__(self, row_for: Callable[[str], int]) -> None:
-        self._row_for = row_for
+    def __init__(self, place_of: Callable[[Slot], Placed]) -> None:
+        self._place_of = place_of
         self._running = RunningPods()
         self._holdings: dict[str, Holding] = {}  # by workload, as `_running` has them
         self._changed: dict[str, Holding | None] = {}  # what `_running` has not heard of yet; None: it gave all back
@@ -81,7 +81,7 @@ class SlotHolders:
                     gang=workload.key if workload.is_evicted or not is_leaving else "",
                     task=name,
                     demand=use.demand,
-                    place=Placed(self._row_for(slot.node), slot.cards, slot.slices),
+                    place=self._place_of(slot),
                     queue=workload.queue,
                     # Those who leave already are taken before anybody is told to.
                     priority=LEAVES_ANYWAY if is_leaving or workload.is_evicted else workload.priority,

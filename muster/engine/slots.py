@@ -42,7 +42,7 @@ from muster.engine.node_table_rows import (
 from muster.engine.pod_mix import PodMix
 from muster.engine.pod_victims import VictimRules, find_victims
 from muster.engine.slices_ask import CardAsk
-from muster.engine.slot_asks import PODS_MOST, SlotAsk, SlotRefusal, SlotUse
+from muster.engine.slot_asks import PODS_MOST, SlotAsk, SlotRefusal, SlotUse, too_many
 from muster.engine.slot_holders import NO_DEMAND, SlotHolders, owner_of
 from muster.model.flavor import Flavor
 from muster.model.pod_rules import ANYWHERE, NodeRules, PodRules
@@ -106,7 +106,7 @@ class NodeSlots:
         self._disturbed: set[int] = set()  # rows with guests on which something changed
         self._mix = PodMix()
         self._kinds: dict[object, Demand] = {}  # by what decides on them
-        self.holders = SlotHolders(self._row_for)
+        self.holders = SlotHolders(self._place_of)
 
     # Changes that come from outside ----------------------------------------------------------------------------------
 
@@ -246,7 +246,19 @@ class NodeSlots:
 
     def _rows(self, use: SlotUse) -> Iterator[tuple[int, list[OnCards]]]:
         for node, slots in use.by_node():
-            yield self._row_for(node), [slot.on_cards for slot in slots]
+            row = self._row_for(node)
+            yield row, [self.held_by(slot, row) for slot in slots]
+
+    def held_by(self, slot: Slot, row: int) -> OnCards:
+        """What a slot is of the cards of its row, as the table has them now."""
+        return self.placer.table.columns_of(row, slot.cards, slot.names) if slot.names else slot.on_cards
+
+    def _place_of(self, slot: Slot) -> Placed:
+        row = self._row_for(slot.node)
+        held = self.held_by(slot, row)
+        return Placed(
+            row, held if isinstance(held, tuple) else self.placer.table.slices.columns_held(row, held), slot.slices
+        )
 
     # Who comes -------------------------------------------------------------------------------------------------------
 
@@ -357,9 +369,9 @@ class NodeSlots:
             found_one = self.placer.find(asks[0].demand)
             if found_one is not None:
                 return {asks[0].name: self._slots((found_one,))}
-        too_many = _too_many(asks)
-        if too_many is not None:
-            return self.never_fits(workload, asks) or too_many
+        refused = too_many(asks)
+        if refused is not None:
+            return self.never_fits(workload, asks) or refused
         mark = self.checkpoint()
         found = self._find(workload, asks)
         self.rollback(mark)
@@ -381,7 +393,7 @@ class NodeSlots:
         refused = explain_refusal(self.placer, self._gang(workload, free), self.domains) if free else None
         if refused is not None and refused.why is not Unstarted.NO_ROOM:
             return _refusal(refused)
-        return _too_many(asks)
+        return too_many(asks)
 
     def room_for(self, demand: Demand, *, is_empty: bool) -> NodeRoom:
         """How many such pods each node takes at most, cards and rules included; or would if nothing ran there."""
@@ -469,18 +481,13 @@ class NodeSlots:
         )
 
     def _slots(self, placed: Iterable[Placed]) -> tuple[Slot, ...]:
-        names = self.placer.table.names
-        return tuple(Slot(names[one.row], one.cards, one.slices) for one in placed)
-
-
-def _too_many(asks: Sequence[SlotAsk]) -> SlotRefusal | None:
-    """Why so many pods are not placed one by one at all."""
-    count = sum([ask.count for ask in asks])
-    if count <= PODS_MOST:
-        return None
-    return SlotRefusal(
-        "", f"{count} pods are more than the {PODS_MOST} that one workload gets nodes for", is_final=True
-    )
+        table = self.placer.table
+        return tuple(
+            [
+                Slot(table.names[one.row], one.cards, one.slices, table.slices.names_at(one.row, one.cards))
+                for one in placed
+            ]
+        )
 
 
 def _refusal(refused: GangRefused) -> SlotRefusal:

@@ -60,6 +60,7 @@ class Slot(NamedTuple):
     node: str
     cards: tuple[int, ...] = ()  # whole cards or thousandths of them, by their numbers on the node
     slices: Slices | None = None  # memory and cores of cards that are known one by one
+    names: tuple[str, ...] = ()  # of `cards`, where the node tells them: numbers may change when a card is lost
 
     @property
     def on_cards(self) -> tuple[int, ...] | Slices:

@@ -5,6 +5,8 @@ that any server keeps as it is (docs/decisions/0018-slots-on-record.md). Written
 
     {"main":[["node-a",[0,1]],["node-b",[],3]]}     pods of pod set main: one on two cards, three without cards
 
+Cards whose node tells their names stand with them, [0,"GPU-7a5c"]: numbers may change when a node loses a card.
+
 Slices of cards that are known one by one stand in place of the numbers: by vendor and container, each share as
 [uuid, index, MiB, cores, slots], and partitions behind them.
 """
@@ -34,6 +36,7 @@ REASON = "Placed"
 MESSAGE_MOST = 32_000  # characters of one message; the API takes a few more
 TEXT_MOST = 4_000_000  # characters of what was packed
 CARDS_MOST = 1024  # of one node
+NAME_MOST = 253  # characters of a card's name
 _PACKED = "z:"
 _HINT = "leave it to the scheduler"
 Given = tuple[tuple[str, ContainerShares], ...]
@@ -63,7 +66,7 @@ def _runs(slots: tuple[Slot, ...]) -> Iterator[tuple[Slot, int]]:
 
 
 def _run(slot: Slot, count: int) -> list[Any]:
-    cards: Any = list(slot.cards)
+    cards: Any = list(map(list, zip(slot.cards, slot.names, strict=True))) if slot.names else list(slot.cards)
     if slot.slices is not None:
         cards = {
             vendor: [[_share(share) for share in shares] for shares in containers]
@@ -122,6 +125,7 @@ class _Reading:
     def __init__(self, path: str) -> None:
         self._path = path
         self._count = 0
+        self._names: dict[str, set[str]] = {}  # of cards, by node
 
     def problem(self, what: str) -> InvalidObject:
         return InvalidObject(f"{self._path}[{CONDITION}]", what, _HINT)
@@ -163,11 +167,22 @@ class _Reading:
             yield from [slot] * count
 
     def _whole(self, node: str, cards: Any) -> Slot:
-        if not isinstance(cards, list) or not all(_is_number(one, CARDS_MOST - 1) for one in cards):
+        if not isinstance(cards, list):
             raise self.problem("has a slot with cards that are no numbers")
-        if len(set(cards)) != len(cards):
+        named = [one for one in cards if isinstance(one, list)]
+        if not all(len(one) == 2 and isinstance(one[1], str) and 0 < len(one[1]) <= NAME_MOST for one in named):
+            raise self.problem("has a slot with a card whose name is none")
+        numbers = [one[0] if isinstance(one, list) else one for one in cards]
+        if not all(_is_number(one, CARDS_MOST - 1) for one in numbers) or len(named) not in (0, len(cards)):
+            raise self.problem("has a slot with cards that are no numbers")
+        names = tuple(one[1] for one in named)
+        if len(set(numbers)) != len(numbers) or len(set(names)) != len(names):
             raise self.problem("has a slot with a card twice")
-        return Slot(node, tuple(cards))
+        known = self._names.setdefault(node, set())
+        known.update(names)
+        if len(known) > CARDS_MOST:
+            raise self.problem(f"tells of more than {CARDS_MOST} cards of one node")
+        return Slot(node, tuple(numbers), None, names)
 
     def _sliced(self, node: str, cards: Mapping[str, Any], pod_set: PodSet | None) -> Slot:
         given: Given = tuple((vendor, self._containers(vendor, cards[vendor])) for vendor in sorted(cards))

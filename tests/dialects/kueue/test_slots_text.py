@@ -52,6 +52,11 @@ def sliced(node: str, *uuids: str, partitions: tuple[Partition, ...] = ()) -> Sl
     [
         pytest.param([given("main", Slot("n"))], '{"main":[["n"]]}', id="a node"),
         pytest.param([given("main", Slot("n", (0, 5)))], '{"main":[["n",[0,5]]]}', id="cards"),
+        pytest.param(
+            [given("main", Slot("n", (0, 5), None, ("GPU-a", "GPU-b")))],
+            '{"main":[["n",[[0,"GPU-a"],[5,"GPU-b"]]]]}',
+            id="cards with names",
+        ),
         pytest.param([given("main", *[Slot("n")] * 3, Slot("m"))], '{"main":[["n",[],3],["m"]]}', id="equal ones once"),
         pytest.param(
             [given("a", Slot("n")), given("b", count=2), given("c", Slot("m"))],
@@ -126,6 +131,16 @@ def packed(data: bytes) -> str:
         '{"main":[["n",[4096]]]}',
         '{"main":[["n",[1,1]]]}',
         '{"main":[["n","0"]]}',
+        '{"main":[["n",[[0]]]]}',
+        '{"main":[["n",[[0,""]]]]}',
+        '{"main":[["n",[[0,7]]]]}',
+        '{"main":[["n",[[-1,"u"]]]]}',
+        '{"main":[["n",[["u",0]]]]}',
+        '{"main":[["n",[[0,"u"],1]]]}',
+        '{"main":[["n",[[0,"u"],[1,"u"]]]]}',
+        '{"main":[["n",[[0,"u"],[0,"v"]]]]}',
+        '{"main":[["n",[[0,"%s"]]]]}' % ("u" * 254),
+        json.dumps({"main": [["n", [[0, f"u{number}"]]] for number in range(1025)]}),
         '{"main":[["n",{"NVIDIA":3}]]}',
         '{"main":[["n",{"NVIDIA":[3]}]]}',
         '{"main":[["n",{"NVIDIA":[[3]]}]]}',
@@ -144,7 +159,7 @@ def packed(data: bytes) -> str:
         packed(b"1" * 6_000_000),
         packed(b"{}")[:-4],
     ],
-    ids=range(36),
+    ids=range(46),
 )
 def test_a_record_of_anything_else_is_refused_at_bounded_cost(text):
     problems = []
