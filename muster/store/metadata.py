@@ -67,7 +67,9 @@ def metadata_problems(given: Object, rules: KindRules, before: Object | None) ->
 
 
 def _name_problems(fields: Fields, rules: KindRules) -> Iterator[InvalidObject]:
-    name = fields.text("name")
+    name, prefix = fields.text("name"), fields.text("generateName")
+    if prefix and (problem := rules.name_problem(prefix[:-1] + "a" if prefix.endswith("-") else prefix)):
+        yield _invalid(fields, "generateName", prefix, problem)
     if not name:
         yield fields.error("name", "Required value: name or generateName is required")
     elif problem := rules.name_problem(name):

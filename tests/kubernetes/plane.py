@@ -131,6 +131,7 @@ def _server_flags(plane: Plane, port: int, etcd_port: int) -> list[str]:
         f"--service-account-signing-key-file={plane.key_file}",
         f"--service-account-key-file={plane.ca_file}",
         "--service-cluster-ip-range=10.96.0.0/16",
+        "--allow-privileged=true",  # as every cluster has it that runs drivers of devices
     ]
 
 

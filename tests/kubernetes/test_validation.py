@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kubernetes.added import added
 from tests.kubernetes.agreement import Agreement
 from tests.kubernetes.comparison import Ours, Question, Theirs, asked, broken, kept, label_of, samples
 from tests.support import is_full_proof
@@ -25,6 +26,15 @@ def test_new_objects_are_judged_the_same(plane):
     for question, real in zip(questions, asked(lambda one: theirs.create(one.item), questions), strict=True):
         agreement.add(question.item["kind"], question.what, ours.create(question.item), real)
     agreement.check("new objects")
+
+
+@pytest.mark.prove
+def test_fields_that_are_added_are_judged_the_same(plane):
+    ours, theirs, agreement = Ours(), Theirs(plane.client), Agreement()
+    questions = some([Question(f"{label_of(item)}: {what}", one) for item in samples() for what, one in added(item)])
+    for question, real in zip(questions, asked(lambda one: theirs.create(one.item), questions), strict=True):
+        agreement.add(question.item["kind"], question.what, ours.create(question.item), real)
+    agreement.check("fields added")
 
 
 @pytest.mark.prove

@@ -7,9 +7,10 @@ from typing import Any
 
 from muster.apiserver.kinds.access import path_segment_problem
 from muster.apiserver.kinds.base import kind_rules
-from muster.apiserver.kinds.checks import Check, at_least, between, fields, named, one_of, quantity
+from muster.apiserver.kinds.checks import Check, amount, at_least, between, fields, named, one_of, quantity
 from muster.apiserver.kinds.pod_defaults import fill
 from muster.apiserver.kinds.problems import Problems, forbidden, invalid, not_supported, required
+from muster.apiserver.kinds.resources import container_resource_name
 
 Object = dict[str, Any]
 
@@ -97,6 +98,8 @@ def _scaling(rules: Object, path: str) -> Problems:
         yield from between(0, WINDOW_MOST_S)(window, f"{path}.stabilizationWindowSeconds")
     if rules.get("selectPolicy") is not None:
         yield from one_of("Max", "Min", "Disabled")(rules["selectPolicy"], f"{path}.selectPolicy")
+    if (tolerance := rules.get("tolerance")) is not None:
+        yield from amount(tolerance, f"{path}.tolerance")
     if not rules.get("policies"):
         yield required(f"{path}.policies", "must specify at least one Policy")
     for index, policy in enumerate(rules.get("policies") or ()):
@@ -109,23 +112,23 @@ def _metric(metric: Object, path: str) -> Problems:
         yield required(f"{path}.type", "must specify a metric source type")
     if kind not in _SOURCES:
         yield not_supported(f"{path}.type", kind, _SOURCES)
-        return
-    wanted = _SOURCES[kind]
-    if metric.get(wanted) is None:
+    wanted = _SOURCES.get(kind, "")
+    if wanted and metric.get(wanted) is None:
         yield required(f"{path}.{wanted}", "must populate information for the given metric source")
-    else:
-        yield from _source(metric[wanted], f"{path}.{wanted}", wanted)
     for name in _SOURCES.values():
-        if name != wanted and metric.get(name) is not None:
-            yield forbidden(f"{path}.{name}", "must populate the given metric source only")
+        if metric.get(name) is not None:
+            if name != "containerResource" or wanted in ("", name):
+                yield from _source(metric[name], f"{path}.{name}", name)
+            if wanted and name != wanted:
+                yield forbidden(f"{path}.{name}", "must populate the given metric source only")
 
 
 _NAMED: dict[str, Check] = {
     "resource": fields("name", {}),
-    "containerResource": fields("name container", {}),
+    "containerResource": fields("name container", {"name": container_resource_name}),
     "pods": fields("", {"metric": fields("name", {"name": _SEGMENT})}),
     "external": fields("", {"metric": fields("name", {"name": _SEGMENT})}),
-    "object": fields("", {"metric": fields("name", {"name": _SEGMENT}), "describedObject": _reference}),
+    "object": fields("", {"metric": fields("name", {"name": _SEGMENT}), "describedObject": _NAMES}),
 }
 # What a target may be set as; the first is the one that is missed where there is none.
 _TARGETS = {

@@ -19,7 +19,15 @@ Fill = Callable[[Object], None]
 CheckObject = Callable[[Object], Problems]
 Change = Callable[[Object, Object], Problems]
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
-_TAKE_ANY_FINALIZER = ("Event", "Lease", "PodDisruptionBudget", "RuntimeClass")
+_TAKE_ANY_FINALIZER = (
+    "APIService",
+    "Event",
+    "Lease",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "PodDisruptionBudget",
+    "RuntimeClass",
+)
 STATUS_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 
 

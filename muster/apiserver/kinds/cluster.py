@@ -7,9 +7,19 @@ from typing import Any
 from muster.apiserver import event_views
 from muster.apiserver.kinds.access import path_segment_problem
 from muster.apiserver.kinds.base import is_new, kind_rules
-from muster.apiserver.kinds.checks import address_range, at_least, dns_subdomain, fields, one_of, qualified_name
+from muster.apiserver.kinds.checks import (
+    address_range,
+    at_least,
+    dns_subdomain,
+    fields,
+    labels,
+    named,
+    one_of,
+    qualified_name,
+)
+from muster.apiserver.kinds.pod_placing import tolerations
 from muster.apiserver.kinds.problems import Problems, duplicate, forbidden, invalid, not_supported, required
-from muster.apiserver.kinds.resources import resource_amount
+from muster.apiserver.kinds.resources import container_resource_name, resource_amount
 from muster.model.labels import EFFECTS, dns1123_label_problem, label_value_problem
 
 Object = dict[str, Any]
@@ -17,6 +27,8 @@ Object = dict[str, Any]
 NAME_LABEL = "kubernetes.io/metadata.name"
 FINALIZER = "kubernetes"
 USER_PRIORITY_MOST = 1_000_000_000
+REPORT_MOST = 128
+MESSAGE_MOST = 1024
 SYSTEM_PREFIX = "system-"
 NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _SECURITY = ("privileged", "baseline", "restricted")
@@ -64,6 +76,7 @@ def _fill_node(node: Object) -> None:
         taints = node["spec"].setdefault("taints", [])
         if not any(one.get("key") == NOT_READY_TAINT["key"] and one.get("effect") == "NoSchedule" for one in taints):
             taints.append(dict(NOT_READY_TAINT))
+    node["spec"].pop("configSource", None)  # of a feature that is gone
     _mirror_range(node["spec"])
     if node["status"].get("capacity"):
         node["status"].setdefault("allocatable", dict(node["status"]["capacity"]))
@@ -152,10 +165,13 @@ def _change_priority(new: Object, before: Object) -> Problems:
 _LEASE = fields("", {"leaseDurationSeconds": at_least(1), "leaseTransitions": at_least(0)})
 
 
+def _fill_lease(lease: Object) -> None:
+    for name in ("strategy", "preferredHolder"):
+        lease["spec"].pop(name, None)  # of a feature that is off
+
+
 def _check_lease(lease: Object) -> Problems:
     yield from _LEASE(lease["spec"], "spec")
-    if lease["spec"].get("preferredHolder") and not lease["spec"].get("strategy"):
-        yield forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined")
 
 
 def _fill_event(given: Object) -> None:
@@ -169,6 +185,26 @@ def _check_event(event: Object) -> Problems:
     own = event["metadata"].get("namespace") or ""
     if about != own and (about or own != "default"):
         yield invalid("involvedObject.namespace", about, "does not match event.namespace")
+    if event.get("eventTime"):
+        yield from _reported(event)
+
+
+def _reported(event: Object) -> Problems:
+    """An event with an exact time says who reports what."""
+    reporter = event.get("reportingComponent") or ""
+    if not reporter:
+        yield required("reportingComponent")
+    yield from qualified_name(reporter, "reportingComponent")
+    for name in ("reportingInstance", "action"):
+        text = event.get(name) or ""
+        if not text:
+            yield required(name)
+        elif len(text) > REPORT_MOST:
+            yield invalid(name, text, f"can have at most {REPORT_MOST} characters")
+    if not event.get("reason"):
+        yield required("reason")
+    if len(event.get("message") or "") > MESSAGE_MOST:
+        yield invalid("message", "", f"can have at most {MESSAGE_MOST} characters")
 
 
 def _check_runtime_class(runtime_class: Object) -> Problems:
@@ -177,6 +213,13 @@ def _check_runtime_class(runtime_class: Object) -> Problems:
         yield required("handler")
     elif problem := dns1123_label_problem(handler):
         yield invalid("handler", handler, problem)
+    for name, one in ((runtime_class.get("overhead") or {}).get("podFixed") or {}).items():
+        # Kubernetes looks at these as at the limits of a container.
+        yield from container_resource_name(name, f"overhead.limits[{name}]")
+        yield from resource_amount(name, one, f"overhead.limits[{name}]")
+    scheduling = runtime_class.get("scheduling") or {}
+    yield from labels(scheduling.get("nodeSelector") or {}, "scheduling.nodeSelector")
+    yield from tolerations(scheduling.get("tolerations") or [], "scheduling.tolerations")
 
 
 def _change_runtime_class(new: Object, before: Object) -> Problems:
@@ -193,6 +236,32 @@ def _check_ingress_class(ingress_class: Object) -> Problems:
         yield invalid("spec.controller", controller, "must be a domain and a path such as example.com/name")
     else:
         yield from dns_subdomain(domain, "spec.controller")
+    if (parameters := (ingress_class.get("spec") or {}).get("parameters")) is not None:
+        yield from _parameters(parameters, "spec.parameters")
+
+
+def _fill_ingress_class(ingress_class: Object) -> None:
+    if (parameters := (ingress_class.get("spec") or {}).get("parameters")) is not None:
+        parameters.setdefault("scope", "Cluster")
+
+
+_SEGMENT = named(path_segment_problem)
+_PARAMETERS = fields("kind name", {"apiGroup": dns_subdomain, "kind": _SEGMENT, "name": _SEGMENT})
+
+
+def _parameters(value: Object, path: str) -> Problems:
+    """What an ingress class is set up with: an object of the cluster or of a namespace."""
+    yield from _PARAMETERS(value, path)
+    scope, namespace = value.get("scope") or "", value.get("namespace")
+    if scope not in ("Cluster", "Namespace"):
+        yield not_supported(f"{path}.scope", scope, ("Cluster", "Namespace"))
+    elif scope == "Cluster":
+        if namespace is not None:
+            yield forbidden(f"{path}.namespace", "`parameters.scope` is set to 'Cluster'")
+    elif not namespace:
+        yield required(f"{path}.namespace", "`parameters.scope` is set to 'Namespace'")
+    elif problem := dns1123_label_problem(namespace):
+        yield invalid(f"{path}.namespace", namespace, problem)
 
 
 def _change_ingress_class(new: Object, before: Object) -> Problems:
@@ -223,7 +292,7 @@ KINDS = (
         check=_check_priority,
         change=_change_priority,
     ),
-    kind_rules(("coordination.k8s.io", "v1", "Lease"), check=_check_lease, has_generation=False),
+    kind_rules(("coordination.k8s.io", "v1", "Lease"), fill=_fill_lease, check=_check_lease, has_generation=False),
     kind_rules(
         ("", "v1", "Event"),
         fill=_fill_event,
@@ -239,5 +308,10 @@ KINDS = (
         change=_change_runtime_class,
         has_generation=False,
     ),
-    kind_rules(("networking.k8s.io", "v1", "IngressClass"), check=_check_ingress_class, change=_change_ingress_class),
+    kind_rules(
+        ("networking.k8s.io", "v1", "IngressClass"),
+        fill=_fill_ingress_class,
+        check=_check_ingress_class,
+        change=_change_ingress_class,
+    ),
 )

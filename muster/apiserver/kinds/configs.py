@@ -93,10 +93,17 @@ def _change_secret(new: Object, before: Object) -> Problems:
     yield from _fixed_forever(new, before, ("data",))
 
 
+def _fill_account(account: Object) -> None:
+    """Of a secret that an account refers to only the name is kept."""
+    for secret in account.get("secrets") or ():
+        for name in [one for one in secret if one != "name"]:
+            del secret[name]
+
+
 KINDS = (
     kind_rules(("", "v1", "ConfigMap"), check=_check_config_map, change=_change_config_map, has_generation=False),
     kind_rules(
         ("", "v1", "Secret"), fill=_fill_secret, check=_check_secret, change=_change_secret, has_generation=False
     ),
-    kind_rules(("", "v1", "ServiceAccount"), has_generation=False),
+    kind_rules(("", "v1", "ServiceAccount"), fill=_fill_account, has_generation=False),
 )

@@ -11,6 +11,7 @@ from muster.apiserver.cel import DYN, CelProblem, compile_expression
 from muster.apiserver.kinds.base import is_new, kind_rules
 from muster.apiserver.kinds.checks import (
     Check,
+    annotation_keys,
     at_least,
     dns_label,
     dns_subdomain,
@@ -18,10 +19,12 @@ from muster.apiserver.kinds.checks import (
     fields,
     labels,
     not_negative,
+    one_of,
+    qualified_name,
     unchanged,
 )
 from muster.apiserver.kinds.pod_defaults import fill
-from muster.apiserver.kinds.pod_placing import node_selector, tolerations
+from muster.apiserver.kinds.pod_placing import node_selector
 from muster.apiserver.kinds.problems import (
     Problems,
     duplicate,
@@ -32,7 +35,9 @@ from muster.apiserver.kinds.problems import (
     too_long,
     too_many,
 )
+from muster.apiserver.kinds.resources import is_extended
 from muster.apiserver.kinds.storage_drivers import driver_name
+from muster.model.labels import label_value_problem
 
 Object = dict[str, Any]
 
@@ -40,6 +45,8 @@ _GROUP = "resource.k8s.io"
 _MOST = 32  # of most lists
 _MOST_DEVICES = 128
 _MOST_CHOICES = 8
+_MOST_TOLERATIONS = 16
+_MOST_CONDITIONS = 4
 _PARAMETERS_MOST_BYTES = 10 * 1024
 _TEXT_MOST = 64
 _MODES = ("All", "ExactCount")
@@ -98,10 +105,36 @@ def _opaque(config: Object, path: str) -> Problems:
 _selectors = at_most(_MOST, _selector)
 
 
+def _toleration(value: Object, path: str) -> Problems:
+    """What a request puts up with of a device; unlike a pod's, it may name nothing."""
+    key, operator, text, effect = (value.get(name) or "" for name in ("key", "operator", "value", "effect"))
+    if key:
+        yield from qualified_name(key, f"{path}.key")
+    match operator:
+        case "Exists":
+            if text:
+                yield invalid(f"{path}.value", text, "must be empty for operator `Exists`")
+        case "Equal":
+            if problem := label_value_problem(text):
+                yield invalid(f"{path}.value", text, problem)
+        case "":
+            yield required(f"{path}.operator")
+        case other:
+            yield not_supported(f"{path}.operator", other, ("Equal", "Exists"))
+    if effect:
+        yield from _EFFECTS(effect, f"{path}.effect")
+
+
+_EFFECTS = one_of("NoExecute", "NoSchedule", "None")
+
+
 def _check_class(given: Object) -> Problems:
     spec = given["spec"]
     yield from _selectors(spec.get("selectors") or [], "spec.selectors")
     yield from at_most(_MOST, _opaque)(spec.get("config") or [], "spec.config")
+    name = spec.get("extendedResourceName")
+    if name is not None and not is_extended(name):
+        yield invalid("spec.extendedResourceName", name, "must be a valid extended resource name")
 
 
 # Claims --------------------------------------------------------------------------------------------------------------
@@ -142,7 +175,7 @@ def _wanted(request: Object, path: str) -> Problems:
         yield invalid(f"{path}.count", count, "must not be specified when allocationMode is 'All'")
     elif mode == "ExactCount" and count <= 0:
         yield invalid(f"{path}.count", count, "must be greater than zero")
-    yield from tolerations(request.get("tolerations") or [], f"{path}.tolerations")
+    yield from at_most(_MOST_TOLERATIONS, _toleration)(request.get("tolerations") or [], f"{path}.tolerations")
 
 
 def _choice(choice: Object, path: str) -> Problems:
@@ -157,6 +190,7 @@ def _request(request: Object, path: str) -> Problems:
         yield required(path, "exactly one of `exactly` or `firstAvailable` is required")
     if exactly is not None and choices:
         yield invalid(path, "", "exactly one of `exactly` or `firstAvailable` is required")
+        return
     if exactly is not None:
         yield from _wanted(exactly, f"{path}.exactly")
     yield from at_most(_MOST_CHOICES, _choice)(choices, f"{path}.firstAvailable")
@@ -219,11 +253,11 @@ def claim_devices(devices: Object, path: str) -> Problems:
     for index, one in enumerate(devices.get("constraints") or ()):
         where = f"{path}.constraints[{index}]"
         yield from _mentions(one.get("requests") or [], f"{where}.requests", known)
-        given = [name for name in ("matchAttribute", "distinctAttribute") if one.get(name) is not None]
-        if not given:
-            yield required(where, "one of its forms has to be given")
-        for name in given:
+        name = next((name for name in ("matchAttribute", "distinctAttribute") if one.get(name) is not None), "")
+        if name:
             yield from _matched(one[name], f"{where}.{name}")
+        else:
+            yield required(where, "one of its forms has to be given")
     for index, one in enumerate(devices.get("config") or ()):
         where = f"{path}.config[{index}]"
         yield from _mentions(one.get("requests") or [], f"{where}.requests", known)
@@ -239,12 +273,17 @@ def _change_claim(new: Object, before: Object) -> Problems:
     yield from unchanged(new, before, ("spec",))
 
 
-_TEMPLATE_METADATA = fields("", {"labels": labels})
+_TEMPLATE_METADATA = fields("", {"labels": labels, "annotations": annotation_keys})
+_OF_TEMPLATES = ("labels", "annotations")  # all else is given to the claim when it is made
 
 
 def _check_template(template: Object) -> Problems:
     spec = template["spec"]
-    yield from _TEMPLATE_METADATA(spec.get("metadata") or {}, "spec.metadata")
+    metadata = spec.get("metadata") or {}
+    yield from _TEMPLATE_METADATA(metadata, "spec.metadata")
+    for name in metadata:
+        if name not in _OF_TEMPLATES and metadata[name] not in (None, "", []):
+            yield forbidden(f"spec.metadata.{'uID' if name == 'uid' else name}", "cannot be set")
     yield from claim_devices((spec.get("spec") or {}).get("devices") or {}, "spec.spec.devices")
 
 
@@ -258,7 +297,6 @@ def _attribute(value: Object, path: str) -> Problems:
     given = [name for name in _TEXT if value.get(name) is not None]
     if len(given) != 1:
         yield invalid(path, ", ".join(given), "exactly one value must be specified")
-        return
     for name in ("string", "version"):
         if len(value.get(name) or "") > _TEXT_MOST:
             yield too_long(f"{path}.{name}", _TEXT_MOST)
@@ -277,8 +315,53 @@ def _device(device: Object, path: str) -> Problems:
     for name in device.get("capacity") or {}:
         count += 1
         yield from _qualified(name, f"{path}.capacity")
+    for name, value in (device.get("capacity") or {}).items():
+        if value.get("requestPolicy") is not None and not device.get("allowMultipleAllocations"):
+            yield forbidden(f"{path}.capacity[{name}].requestPolicy", "allowMultipleAllocations must be true")
     if count > _MOST:
         yield invalid(path, count, f"the total number of attributes and capacities must not exceed {_MOST}")
+    yield from at_most(_MOST_TOLERATIONS, _taint)(device.get("taints") or [], f"{path}.taints")
+    yield from each(_consumed)(device.get("consumesCounters") or [], f"{path}.consumesCounters")
+    yield from _binding_conditions(device, path)
+
+
+def _taint(value: Object, path: str) -> Problems:
+    yield from qualified_name(value.get("key") or "", f"{path}.key")
+    if problem := label_value_problem(value.get("value") or ""):
+        yield invalid(f"{path}.value", value["value"], problem)
+    effect = value.get("effect") or ""
+    yield from _EFFECTS(effect, f"{path}.effect") if effect else iter([required(f"{path}.effect")])
+
+
+def _consumed(value: Object, path: str) -> Problems:
+    if not value.get("counters"):
+        yield required(f"{path}.counters")
+    name = value.get("counterSet") or ""
+    yield from dns_label(name, f"{path}.counterSet") if name else iter([required(f"{path}.counterSet")])
+
+
+def _binding_conditions(device: Object, path: str) -> Problems:
+    """Conditions that a device waits for before a pod is bound; those that say it failed come with them."""
+    given = {name: device.get(name) or [] for name in ("bindingConditions", "bindingFailureConditions")}
+    for name, conditions in given.items():
+        if len(conditions) > _MOST_CONDITIONS:
+            yield too_many(f"{path}.{name}", len(conditions), _MOST_CONDITIONS)
+        yield from each(qualified_name)(conditions[:_MOST_CONDITIONS], f"{path}.{name}")
+    first, second = given
+    for name, other in ((first, second), (second, first)):
+        if given[name] and not given[other]:
+            yield invalid(f"{path}.{other}", None, f"{other} are required to use {name}")
+
+
+def _fill_slice(given: Object) -> None:
+    """What features that are off would add is left out; a taint gets the time at which it came."""
+    for device in given["spec"].get("devices") or ():
+        device.pop("nodeAllocatableResourceMappings", None)
+        for attribute in (device.get("attributes") or {}).values():
+            for name in ("ints", "bools", "strings", "versions"):
+                attribute.pop(name, None)
+        for taint in device.get("taints") or ():
+            taint.setdefault("timeAdded", given["metadata"]["creationTimestamp"])
 
 
 def _pool(pool: Object, path: str) -> Problems:
@@ -300,9 +383,12 @@ def _check_slice(given: Object) -> Problems:
         yield from dns_subdomain(spec["nodeName"], "spec.nodeName")
     if spec.get("nodeSelector") is not None:
         yield from node_selector(spec["nodeSelector"], "spec.nodeSelector")
-        if len(spec["nodeSelector"].get("nodeSelectorTerms") or ()) > 1:
+        if len(spec["nodeSelector"].get("nodeSelectorTerms") or ()) != 1:
             yield invalid("spec.nodeSelector.nodeSelectorTerms", "", "must have exactly one node selector term")
-    places = [name for name in _PLACES if spec.get(name)]
+    for name in ("allNodes", "perDeviceNodeSelection"):
+        if spec.get(name) is False:
+            yield invalid(f"spec.{name}", False, "must be either unset or set to true")
+    places = [name for name in _PLACES if spec.get(name) not in (None, False)]
     if not places:
         yield required("spec", f"exactly one of {', '.join(_PLACES)} is required")
     elif len(places) > 1:
@@ -310,8 +396,26 @@ def _check_slice(given: Object) -> Problems:
     devices = spec.get("devices") or []
     yield from at_most(_MOST_DEVICES, _device)(devices, "spec.devices")
     yield from _no_name_twice(devices, "spec.devices")
+    yield from _places_of_devices(spec, devices)
     if spec.get("sharedCounters") and devices:
-        yield forbidden("spec.sharedCounters", "may not be given beside devices")
+        yield invalid("spec", "", "only one of `sharedCounters` and `devices` may be given")
+    for index, counters in enumerate(spec.get("sharedCounters") or ()):
+        name, where = counters.get("name") or "", f"spec.sharedCounters[{index}]"
+        yield from dns_label(name, f"{where}.name") if name else iter([required(f"{where}.name")])
+        if not counters.get("counters"):
+            yield required(f"{where}.counters")
+
+
+def _places_of_devices(spec: Object, devices: list[Object]) -> Problems:
+    """Where each device is, if the slice leaves that to them."""
+    for index, device in enumerate(devices):
+        given = [name for name in _PLACES[:3] if device.get(name) is not None]
+        if spec.get("perDeviceNodeSelection"):
+            if not given:
+                yield required(f"spec.devices[{index}]", f"exactly one of {', '.join(_PLACES[:3])} is required")
+        elif given:
+            problem = "a place of its own needs `perDeviceNodeSelection` of the slice"
+            yield invalid(f"spec.devices[{index}]", None, problem)
 
 
 def _change_slice(new: Object, before: Object) -> Problems:
@@ -335,5 +439,5 @@ KINDS = (
         change=_change_claim,
         has_generation=False,
     ),
-    kind_rules((_GROUP, "v1", "ResourceSlice"), check=_check_slice, change=_change_slice),
+    kind_rules((_GROUP, "v1", "ResourceSlice"), fill=_fill_slice, check=_check_slice, change=_change_slice),
 )

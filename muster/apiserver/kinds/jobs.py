@@ -108,6 +108,8 @@ def job_spec(spec: Object, path: str) -> Problems:
     yield from one_of("NonIndexed", INDEXED)(mode, f"{path}.completionMode")
     if len(spec.get("managedBy") or "") > MANAGED_BY_BYTES:
         yield too_long(f"{path}.managedBy", MANAGED_BY_BYTES)
+    elif spec.get("managedBy") == "":
+        yield required(f"{path}.managedBy")
     elif spec.get("managedBy") is not None:
         yield from _domain_path(spec["managedBy"], f"{path}.managedBy")
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:

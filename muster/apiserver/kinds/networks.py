@@ -147,6 +147,7 @@ def _backend(backend: Object, path: str) -> Problems:
     service, resource = backend.get("service"), backend.get("resource")
     if (service is None) == (resource is None):
         yield invalid(path, "", "exactly one of `service` and `resource` must be given")
+        return
     if resource is not None:
         if resource.get("apiGroup") is not None:
             yield from dns_subdomain(resource["apiGroup"], f"{path}.resource.apiGroup")

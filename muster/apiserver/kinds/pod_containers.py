@@ -40,6 +40,10 @@ _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _RESTART_RULES_MOST = 20
 _EXIT_CODES_MOST = 255
+_CREDENTIALS_MOST = 64 * 1024
+_SHOWN = 100
+_WINDOWS_NAME_MOST = 104
+_NOT_IN_USERS = frozenset('"/\\:;|=,+*?<>@[]')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +55,6 @@ class PodFacts:
     claims: frozenset[str]
     restart_policy: str
     grace_s: int
-    has_system: bool  # names its operating system
     has_host_users: bool
 
 
@@ -193,8 +196,6 @@ def _probes_and_hooks(container: Object, path: str, pod: PodFacts) -> Problems:
     for name in ("postStart", "preStop"):
         if lifecycle.get(name) is not None:
             yield from _handler(lifecycle[name], f"{path}.lifecycle.{name}", pod.grace_s)
-    if lifecycle.get("stopSignal") and not pod.has_system:
-        yield forbidden(f"{path}.lifecycle.stopSignal", "needs the pod to name its operating system")
 
 
 # Mounts --------------------------------------------------------------------------------------------------------------
@@ -277,15 +278,24 @@ def _devices(container: Object, path: str, pod: PodFacts) -> Problems:
 _PROFILE_TYPES = ("Localhost", "RuntimeDefault", "Unconfined")
 
 
-def profile(value: Object, path: str) -> Problems:
-    """A seccomp or AppArmor profile."""
+def seccomp_profile(value: Object, path: str) -> Problems:
+    """Which calls of the system a container may make."""
+    yield from _profile(value, path, takes_empty=True)
+
+
+def app_armor_profile(value: Object, path: str) -> Problems:
+    """What AppArmor allows a container."""
+    yield from _profile(value, path, takes_empty=False)
+
+
+def _profile(value: Object, path: str, *, takes_empty: bool) -> Problems:
     kind, file = value.get("type") or "", value.get("localhostProfile")
     if not kind:
         yield required(f"{path}.type", "a profile needs a type")
     elif kind not in _PROFILE_TYPES:
         yield not_supported(f"{path}.type", kind, _PROFILE_TYPES)
     if kind == "Localhost":
-        if not file:
+        if file is None or not (file or takes_empty):
             yield required(f"{path}.localhostProfile", "must be set when the type is Localhost")
         else:
             yield from local_path(file, f"{path}.localhostProfile")
@@ -293,14 +303,38 @@ def profile(value: Object, path: str) -> Problems:
         yield invalid(f"{path}.localhostProfile", file, "can only be set when the type is Localhost")
 
 
+def windows_options(value: Object, path: str) -> Problems:
+    """What only Windows knows; anything is taken but what it could not read."""
+    name, text, user = (value.get(one) for one in ("gmsaCredentialSpecName", "gmsaCredentialSpec", "runAsUserName"))
+    if name is not None:
+        yield from dns_subdomain(name, f"{path}.gmsaCredentialSpecName")
+    if text is not None and not 0 < len(text) <= _CREDENTIALS_MOST:
+        yield invalid(f"{path}.gmsaCredentialSpec", text[:_SHOWN], f"must have 1 to {_CREDENTIALS_MOST} characters")
+    if user is not None:
+        yield from _windows_user(user, f"{path}.runAsUserName")
+
+
+def _windows_user(user: str, path: str) -> Problems:
+    domain, slash, name = user.rpartition("\\")
+    if not user:
+        yield invalid(path, user, "must not be empty")
+    elif any(one < " " or one == "\x7f" for one in user):
+        yield invalid(path, user, "must not have control characters")
+    elif "\\" in domain or (slash and not (domain and name)):
+        yield invalid(path, user, "must be a user, or a domain and a user with one backslash between them")
+    elif len(name) > _WINDOWS_NAME_MOST or not name.strip(". ") or _NOT_IN_USERS.intersection(name):
+        yield invalid(path, user, "must be a name that Windows takes for a user")
+
+
 _SECURITY = fields(
     "",
     {
         "runAsUser": user_or_group,
         "runAsGroup": user_or_group,
+        "windowsOptions": windows_options,
         "procMount": one_of("Default", "Unmasked"),
-        "seccompProfile": profile,
-        "appArmorProfile": profile,
+        "seccompProfile": seccomp_profile,
+        "appArmorProfile": app_armor_profile,
     },
 )
 
@@ -373,9 +407,15 @@ _PLAIN = fields(
 def _container(container: Object, path: str, pod: PodFacts) -> Problems:
     """What the rules for all sorts of containers have in common."""
     yield from _PLAIN(container, path)
+    for index, variable in enumerate(container.get("env") or ()):
+        name = ((variable.get("valueFrom") or {}).get("fileKeyRef") or {}).get("volumeName")
+        if name is not None and name not in pod.volumes:
+            yield not_found(f"{path}.env[{index}].valueFrom.fileKeyRef.volumeName", name)
     if container.get("volumeMounts"):
         yield from _mounts(container, path, pod)
     if container.get("volumeDevices"):
+        if not pod.has_host_users:
+            yield forbidden(f"{path}.volumeDevices", "when `hostUsers` is false")
         yield from _devices(container, path, pod)
     if container.get("resources"):
         yield from requirements(pod.claims)(container["resources"], f"{path}.resources")

@@ -21,6 +21,7 @@ _SPEC = {
     "schedulerName": "default-scheduler",
     "terminationGracePeriodSeconds": 30,
 }
+_NOT_KEPT = ("schedulingGroup",)  # of features that are off in Kubernetes unless somebody turns them on
 _CONTAINER = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 _HTTP = {"path": "/", "scheme": "HTTP"}
@@ -56,6 +57,8 @@ def fill_template(template: Object) -> None:
 def fill_spec(spec: Object) -> None:
     """The defaults that pods and templates have in common."""
     fill(spec, _SPEC)
+    for name in _NOT_KEPT:
+        spec.pop(name, None)
     spec.setdefault("securityContext", {})
     _mirror_account(spec)
     for volume in spec.get("volumes") or ():
@@ -71,6 +74,8 @@ def fill_pod(spec: Object) -> None:
     """The defaults of a pod of its own."""
     fill_spec(spec)
     spec.setdefault("enableServiceLinks", True)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     for kind in ("initContainers", "containers"):
         for container in spec.get(kind) or ():
             for port in (container.get("ports") or ()) if spec.get("hostNetwork") else ():
@@ -103,6 +108,9 @@ def _fill_container(container: Object) -> None:
                 if not probe.get(field):
                     probe[field] = value
             _fill_action(probe)
+    lifecycle = container.get("lifecycle") or {}
+    if lifecycle.pop("stopSignal", None) is not None and not lifecycle:  # a feature that is off
+        del container["lifecycle"]
     for hook in ("postStart", "preStop"):
         _fill_action((container.get("lifecycle") or {}).get(hook) or {})
     for amounts in ("limits", "requests"):

@@ -17,7 +17,6 @@ from muster.apiserver.kinds.checks import (
     qualified_name,
 )
 from muster.apiserver.kinds.problems import Problems, duplicate, forbidden, invalid, not_supported, required
-from muster.model.fields import INT64_MAX
 from muster.model.labels import EFFECTS, label_value_problem
 
 Object = dict[str, Any]
@@ -109,6 +108,7 @@ def _label_keys(value: Object, path: str) -> Problems:
         for name, keys in (("matchLabelKeys", matched), ("mismatchLabelKeys", mismatched)):
             if keys:
                 yield forbidden(f"{path}.{name}", "must not be specified when labelSelector is not set")
+        return
     for name, keys in (("matchLabelKeys", matched), ("mismatchLabelKeys", mismatched)):
         for index, key in enumerate(keys):
             yield from qualified_name(key, f"{path}.{name}[{index}]")
@@ -154,9 +154,6 @@ def toleration(value: Object, path: str) -> Problems:
         case "Exists":
             if text:
                 yield invalid(f"{path}.operator", text, "the value must be empty for Exists")
-        case "Lt" | "Gt":
-            if not _INTEGER.fullmatch(text) or abs(int(text)) > INT64_MAX:
-                yield invalid(f"{path}.value", text, "must be a whole number for Lt and Gt")
         case other:
             yield not_supported(f"{path}.operator", other, ("Equal", "Exists"))
     if effect and effect not in EFFECTS:

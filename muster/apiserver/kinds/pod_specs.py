@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from muster.apiserver.kinds.checks import (
@@ -20,11 +21,18 @@ from muster.apiserver.kinds.checks import (
     unique,
     user_or_group,
 )
-from muster.apiserver.kinds.pod_containers import PodFacts, containers, init_containers, profile
+from muster.apiserver.kinds.pod_containers import (
+    PodFacts,
+    app_armor_profile,
+    containers,
+    init_containers,
+    seccomp_profile,
+    windows_options,
+)
 from muster.apiserver.kinds.pod_placing import affinity, gates, spread_constraints, tolerations
 from muster.apiserver.kinds.pod_volumes import check_volumes
-from muster.apiserver.kinds.problems import Problems, forbidden, invalid, required
-from muster.apiserver.kinds.resources import container_resource_name, resource_amount
+from muster.apiserver.kinds.problems import Problems, forbidden, invalid, not_supported, required, too_long
+from muster.apiserver.kinds.resources import container_resource_name, pod_requirements, resource_amount
 from muster.model.fields import INT32_MAX
 
 Object = dict[str, Any]
@@ -32,7 +40,20 @@ Object = dict[str, Any]
 NAME_SERVERS_MOST = 3
 SEARCHES_MOST = 32
 SEARCH_CHARACTERS_MOST = 2048
+HOSTNAME_MOST = 64
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
+
+_SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?", re.ASCII)
+_SYSCTL_MOST = 253
+
+
+def _sysctl(value: Object, path: str) -> Problems:
+    name = value.get("name") or ""
+    if not name:
+        yield required(f"{path}.name")
+    elif len(name) > _SYSCTL_MOST or not _SYSCTL.fullmatch(name):
+        yield invalid(f"{path}.name", name[:_SYSCTL_MOST], "must be the name of a setting such as net.core.somaxconn")
+
 
 _SECURITY = fields(
     "",
@@ -44,9 +65,10 @@ _SECURITY = fields(
         "fsGroupChangePolicy": one_of("Always", "OnRootMismatch"),
         "supplementalGroupsPolicy": one_of("Merge", "Strict"),
         "seLinuxChangePolicy": one_of("MountOption", "Recursive"),
-        "seccompProfile": profile,
-        "appArmorProfile": profile,
-        "sysctls": unique("name"),
+        "seccompProfile": seccomp_profile,
+        "appArmorProfile": app_armor_profile,
+        "sysctls": both(each(_sysctl), unique("name")),
+        "windowsOptions": windows_options,
     },
 )
 
@@ -60,8 +82,34 @@ def _host_aliases(value: list[Object], path: str) -> Problems:
 
 def _overhead(value: dict[str, str], path: str) -> Problems:
     for name, one in value.items():
-        yield from container_resource_name(name, f"{path}[{name}]")
-        yield from resource_amount(name, one, f"{path}[{name}]")
+        # Kubernetes looks at these as at the limits of a container.
+        yield from container_resource_name(name, f"{path}.limits[{name}]")
+        yield from resource_amount(name, one, f"{path}.limits[{name}]")
+
+
+def _operating_system(value: Object, path: str) -> Problems:
+    name = value.get("name") or ""
+    if not name:
+        yield required(f"{path}.name")
+    elif name not in ("linux", "windows"):
+        yield not_supported(path, name, ("linux", "windows"))
+
+
+_CLAIM_SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
+
+
+def _claim(value: Object, path: str) -> Problems:
+    given = [name for name in _CLAIM_SOURCES if value.get(name) is not None]
+    if len(given) != 1:
+        yield invalid(path, value, f"must specify one of: {', '.join(_CLAIM_SOURCES)}")
+    for name in given:
+        yield from dns_subdomain(value[name], f"{path}.{name}")
+
+
+def _hostname(value: str, path: str) -> Problems:
+    yield from dns_subdomain(value, path)
+    if len(value) > HOSTNAME_MOST:
+        yield too_long(path, HOSTNAME_MOST)
 
 
 _PLAIN: dict[str, Check] = {
@@ -84,8 +132,10 @@ _PLAIN: dict[str, Check] = {
     "runtimeClassName": dns_subdomain,
     "preemptionPolicy": one_of("PreemptLowerPriority", "Never"),
     "overhead": _overhead,
-    "os": fields("name", {"name": one_of("linux", "windows")}),
-    "resourceClaims": both(unique("name"), each(fields("name", {"name": dns_label}))),
+    "os": _operating_system,
+    "resourceClaims": both(unique("name"), each(fields("name", {"name": dns_label})), each(_claim)),
+    "resources": pod_requirements,
+    "hostnameOverride": _hostname,
 }
 _ALL_PLAIN = fields("", _PLAIN)
 
@@ -113,7 +163,6 @@ def _facts(spec: Object, volumes: list[Object]) -> PodFacts:
         claims=frozenset(one["name"] for one in spec.get("resourceClaims") or () if one.get("name")),
         restart_policy=spec.get("restartPolicy") or "",
         grace_s=spec.get("terminationGracePeriodSeconds") or 0,
-        has_system=spec.get("os") is not None,
         has_host_users=spec.get("hostUsers") is not False,
     )
 
@@ -123,6 +172,8 @@ def _host_network(spec: Object, path: str, *, is_pod: bool) -> Problems:
         yield invalid(f"{path}.securityContext.shareProcessNamespace", True, "cannot be used together with hostPID")
     if not spec.get("hostNetwork"):
         return
+    if spec.get("hostnameOverride") is not None:
+        yield forbidden(f"{path}.hostnameOverride", "may not be specified when hostNetwork is true")
     for index, container in enumerate(spec.get("containers") or ()):
         for place, port in enumerate(container.get("ports") or ()):
             host_port = port.get("hostPort") or 0

@@ -1,4 +1,4 @@
-"""The rules for a pod's volumes. Called by `pod_specs`; a source that is common has a table, the rest pass."""
+"""The rules for a pod's volumes. Called by `pod_specs`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from muster.apiserver.kinds.checks import (
     fields,
     label_selector,
     local_path,
-    no_back_steps,
     one_of,
 )
 from muster.apiserver.kinds.downward import downward_file
 from muster.apiserver.kinds.problems import Problems, duplicate, forbidden, invalid, required
+from muster.apiserver.kinds.volume_sources import COMMON, one_source
 from muster.model.errors import InvalidObject
 
 Object = dict[str, Any]
 FILE_MODE = between(0, 0o777)
-HOST_PATH_TYPES = ("", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice")
 
 
 def reserved_path(value: str, path: str) -> Problems:
@@ -33,25 +32,6 @@ def reserved_path(value: str, path: str) -> Problems:
     if value.startswith("..") and not value.startswith("../") and value != "..":
         yield invalid(path, value, "must not start with '..'")
 
-
-# Sources that pods and PersistentVolumes write alike.
-SAME_EVERYWHERE: dict[str, Check] = {
-    "cinder": fields("volumeID", {}),
-    "cephfs": fields("monitors", {}),
-    "rbd": fields("monitors image", {}),
-    "glusterfs": fields("endpoints path", {}),
-    "flexVolume": fields("driver", {}),
-    "azureFile": fields("secretName shareName", {}),
-    "azureDisk": fields("diskName diskURI", {}),
-    "vsphereVolume": fields("volumePath", {}),
-    "portworxVolume": fields("volumeID", {}),
-    "photonPersistentDisk": fields("pdID", {}),
-    "quobyte": fields("registry volume", {}),
-    "scaleIO": fields("gateway system volumeName", {}),
-    "fc": fields("", {}),
-    "flocker": fields("", {}),
-    "storageos": fields("", {}),
-}
 
 KEY_TO_PATH = fields("key path", {"path": reserved_path, "mode": FILE_MODE})
 _ENTRIES: dict[str, Check] = {"defaultMode": FILE_MODE, "items": each(KEY_TO_PATH)}
@@ -104,24 +84,25 @@ def _claim_template(value: Object, path: str) -> Problems:
         yield required(f"{path}.volumeClaimTemplate")
 
 
-SOURCES: dict[str, Check] = {
+_OWN: dict[str, Check] = {
     "emptyDir": fields("", {"sizeLimit": amount}),
-    "hostPath": fields("path", {"path": no_back_steps, "type": one_of(*HOST_PATH_TYPES)}),
-    "secret": fields("secretName", _ENTRIES),
-    "configMap": fields("name", _ENTRIES),
-    "downwardAPI": both(fields("", {"defaultMode": FILE_MODE}), _downward),
-    "projected": both(fields("", {"defaultMode": FILE_MODE}), _projected),
-    "persistentVolumeClaim": fields("claimName", {}),
-    "ephemeral": _claim_template,
-    "nfs": fields("server path", {}),
-    "csi": fields("driver", {}),
-    "iscsi": fields("targetPortal iqn", {"lun": between(0, 255)}),
-    "awsElasticBlockStore": fields("volumeID", {"partition": between(0, 255)}),
-    "gcePersistentDisk": fields("pdName", {"partition": between(0, 255)}),
     "gitRepo": fields("repository", {"directory": local_path}),
-    **SAME_EVERYWHERE,
-    "image": fields("", {"pullPolicy": one_of("Always", "IfNotPresent", "Never")}),
+    "secret": fields("secretName", _ENTRIES),
+    "persistentVolumeClaim": fields("claimName", {}),
+    "downwardAPI": both(fields("", {"defaultMode": FILE_MODE}), _downward),
+    "configMap": fields("name", _ENTRIES),
+    "projected": both(fields("", {"defaultMode": FILE_MODE}), _projected),
+    "csi": fields("driver", {}),
+    "ephemeral": _claim_template,
+    "image": fields("reference", {"pullPolicy": one_of("Always", "IfNotPresent", "Never")}),
 }
+# In the order in which Kubernetes looks for them: where there are several, the first is the one that counts.
+_ORDER = (
+    "emptyDir hostPath gitRepo gcePersistentDisk awsElasticBlockStore secret nfs iscsi glusterfs persistentVolumeClaim "
+    "rbd cinder cephfs flocker downwardAPI fc flexVolume configMap azureFile vsphereVolume photonPersistentDisk "
+    "portworxVolume quobyte azureDisk storageos scaleIO projected csi ephemeral image"
+)
+SOURCES: dict[str, Check] = {name: (_OWN | COMMON)[name] for name in _ORDER.split()}
 
 
 @dataclass(slots=True)
@@ -137,7 +118,10 @@ def check_volumes(value: list[Object], path: str) -> Volumes:
     result = Volumes()
     seen: set[str] = set()
     for index, volume in enumerate(value):
-        problems = [*_name(volume, f"{path}[{index}].name", seen), *_source(volume, f"{path}[{index}]")]
+        problems = [
+            *_name(volume, f"{path}[{index}].name", seen),
+            *one_source(volume, f"{path}[{index}]", SOURCES, beside=frozenset()),
+        ]
         if problems:
             result.problems += problems
         else:
@@ -154,13 +138,3 @@ def _name(volume: Object, path: str, seen: set[str]) -> Problems:
         yield from dns_label(name, path)
     if name in seen:
         yield duplicate(path, name)
-
-
-def _source(volume: Object, path: str) -> Problems:
-    given = [name for name in SOURCES if volume.get(name) is not None]
-    if not given:
-        yield required(path, "must specify a volume type")
-        return
-    yield from SOURCES[given[0]](volume[given[0]], f"{path}.{given[0]}")
-    for name in given[1:]:
-        yield forbidden(f"{path}.{name}", "may not specify more than one volume type")

@@ -70,7 +70,7 @@ def quality_of(spec: Object) -> str:
     """The class of a pod by what its containers ask for."""
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     asked = [container.get("resources") or {} for container in containers]
-    if spec.get("resources"):
+    if spec.get("resources") is not None:
         asked = [spec["resources"]]
     if not any(_asked_for(one, "requests") or _asked_for(one, "limits") for one in asked):
         return "BestEffort"
@@ -105,18 +105,20 @@ def with_priority(pod: Object, classes: Mapping[str, Object]) -> Object:
         raise forbidden_object(key, f"no PriorityClass with name {name} was found")
     value = int(found.get("value") or 0)
     if spec.get("priority") not in (None, value):
-        raise _unwanted_priority(key, spec["priority"], value)
+        raise _unwanted(key, "integer value of priority", spec["priority"], value)
     if not name and found.get("metadata"):
         spec["priorityClassName"] = found["metadata"]["name"]
     policy = found.get("preemptionPolicy") or "PreemptLowerPriority"
-    return {**pod, "spec": {**spec, "priority": value, "preemptionPolicy": spec.get("preemptionPolicy", policy)}}
+    if spec.get("preemptionPolicy") not in (None, policy):
+        raise _unwanted(key, "string value of PreemptionPolicy", spec["preemptionPolicy"], policy)
+    return {**pod, "spec": {**spec, "priority": value, "preemptionPolicy": policy}}
 
 
-def _unwanted_priority(key: Key, given: object, value: int) -> Problem:
+def _unwanted(key: Key, what: str, given: object, computed: object) -> Problem:
     return forbidden_object(
         key,
-        f"the integer value of priority ({given}) must not be provided in pod spec; "
-        f"priority admission controller computed {value} from the given PriorityClass name",
+        f"the {what} ({given}) must not be provided in pod spec; "
+        f"priority admission controller computed {computed} from the given PriorityClass name",
     )
 
 

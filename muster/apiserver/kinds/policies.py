@@ -6,10 +6,12 @@ import re
 from typing import Any
 
 from muster.apiserver.cel import BOOL, DYN, STRING, CelProblem, Type, compile_expression, type_of_schema
+from muster.apiserver.kinds.access import path_segment_problem
 from muster.apiserver.kinds.base import kind_rules
 from muster.apiserver.kinds.checks import dns_subdomain, each, fields, label_selector, one_of, qualified_name
 from muster.apiserver.kinds.pod_defaults import fill
 from muster.apiserver.kinds.problems import Problems, duplicate, forbidden, invalid, not_supported, required
+from muster.model.labels import dns1035_label_problem, dns1123_subdomain_problem
 
 Object = dict[str, Any]
 
@@ -53,6 +55,9 @@ def _rule(rule: Object, path: str) -> Problems:
                 yield from _OPERATIONS(one, where)
             elif name != "apiGroups" and not one:
                 yield required(where)
+    for index, one in enumerate(rule.get("resourceNames") or ()):
+        if one and (problem := path_segment_problem(one)):
+            yield invalid(f"{path}.resourceNames[{index}]", one, problem)
     if rule.get("scope") is not None:
         yield from _SCOPES(rule["scope"], f"{path}.scope")
 
@@ -162,8 +167,21 @@ def _parameters(spec: Object) -> Problems:
     kind = spec.get("paramKind")
     if kind is not None:
         for name in ("apiVersion", "kind"):
-            if not kind.get(name):
-                yield required(f"spec.paramKind.{name}")
+            text, path = kind.get(name) or "", f"spec.paramKind.{name}"
+            if not text:
+                yield required(path)
+            elif name == "apiVersion":
+                yield from _group_version(text, path)
+            elif problem := dns1035_label_problem(text.lower()):
+                yield invalid(path, text, problem)
+
+
+def _group_version(text: str, path: str) -> Problems:
+    group, slash, version = text.rpartition("/")
+    if slash and (problem := dns1123_subdomain_problem(group)):
+        yield invalid(path, text, f"the group {problem}")
+    if problem := dns1035_label_problem(version):
+        yield invalid(path, text, f"the version {problem}")
 
 
 # Policies ------------------------------------------------------------------------------------------------------------
@@ -217,7 +235,7 @@ def _mutation(one: Object, path: str) -> Problems:
         return
     for other, name in _PATCHES.items():
         if other != kind and one.get(name) is not None:
-            yield forbidden(f"{path}.{name}", f"must not be given when patchType is {kind}")
+            yield invalid(f"{path}.{name}", one[name], f"must not be given when patchType is {kind}")
     name = _PATCHES[kind]
     if one.get(name) is None:
         yield required(f"{path}.{name}", f"must be specified when patchType is {kind}")
@@ -236,7 +254,9 @@ def _reference(reference: Object, path: str) -> Problems:
     if bool(reference.get("name")) == (reference.get("selector") is not None):
         problem = "one of name or selector must be specified"
         yield forbidden(f"{path}.name", problem) if reference.get("name") else required(path, problem)
-    if reference.get("parameterNotFoundAction") is None:
+    if reference.get("name") and (problem := path_segment_problem(reference["name"])):
+        yield invalid(f"{path}.name", reference["name"], problem)
+    if not reference.get("parameterNotFoundAction"):
         yield required(f"{path}.parameterNotFoundAction")
     else:
         yield from one_of("Allow", "Deny")(reference["parameterNotFoundAction"], f"{path}.parameterNotFoundAction")

@@ -9,6 +9,7 @@ from muster.apiserver.kinds.base import kind_rules
 from muster.apiserver.kinds.checks import label_selector, one_of, qualified_name, quantity
 from muster.apiserver.kinds.problems import Problems, duplicate, forbidden, invalid, required
 from muster.apiserver.kinds.resources import (
+    STANDARD,
     STANDARD_OF_QUOTAS,
     is_huge_pages,
     is_native,
@@ -30,6 +31,7 @@ _SCOPES = (
     "Terminating",
     "VolumeAttributesClass",
 )
+_NEED_EXISTS = ("BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "Terminating")
 _RANGE_TYPES = ("Container", "PersistentVolumeClaim", "Pod")
 
 
@@ -59,8 +61,8 @@ def _check_quota(quota: Object) -> Problems:
     for first, second in (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")):
         if first in scopes and second in scopes:
             yield invalid("spec.scopes", scopes, "conflicting scopes")
-    for index, one in enumerate((spec.get("scopeSelector") or {}).get("matchExpressions") or ()):
-        yield from _scope_requirement(one, f"spec.scopeSelector.matchExpressions[{index}]")
+    for one in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
+        yield from _scope_requirement(one, "spec.scopeSelector.matchExpressions")
 
 
 def _scope_requirement(value: Object, path: str) -> Problems:
@@ -71,6 +73,9 @@ def _scope_requirement(value: Object, path: str) -> Problems:
             if not value.get("values"):
                 yield required(f"{path}.values", "must be at least one value for In and NotIn")
         case "Exists" | "DoesNotExist":
+            if value["operator"] == "DoesNotExist" and value.get("scopeName") in _NEED_EXISTS:
+                yield invalid(f"{path}.operator", "DoesNotExist", "must be 'Exists' for this scope")
+                yield invalid(path, value, "unsupported scope applied to resource")
             if value.get("values"):
                 yield invalid(f"{path}.values", value["values"], "must be no value for Exists and DoesNotExist")
         case other:
@@ -135,6 +140,8 @@ _ORDERED = (
 def _bounds(limit: Object, path: str) -> Problems:
     for kind in ("min", "max", "default", "defaultRequest", "maxLimitRequestRatio"):
         for name, amount in (limit.get(kind) or {}).items():
+            if "/" not in name and name not in STANDARD and not is_huge_pages(name):
+                yield invalid(f"{path}.{kind}[{name}]", name, "must be a standard resource type or fully qualified")
             yield from resource_amount(name, amount, f"{path}.{kind}[{name}]")
     for low, high, blamed in _ORDERED:
         for name in (limit.get(low) or {}).keys() & (limit.get(high) or {}).keys():

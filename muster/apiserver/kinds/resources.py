@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from muster.apiserver.kinds.checks import amount, qualified_name, quantity
-from muster.apiserver.kinds.problems import Problems, duplicate, forbidden, invalid, not_found, required
+from muster.apiserver.kinds.checks import amount, dns_label, qualified_name, quantity
+from muster.apiserver.kinds.problems import Problems, duplicate, forbidden, invalid, not_found, not_supported, required
 from muster.model.fields import INT64_MAX
 from muster.model.labels import label_key_problem
 from muster.model.quantity import quantity_text
@@ -16,6 +16,7 @@ Amounts = Mapping[str, str]
 
 HUGE_PAGES = "hugepages-"
 OF_CONTAINERS = frozenset({"cpu", "memory", "ephemeral-storage"})
+OF_PODS = frozenset({"cpu", "memory"})
 COUNTED = frozenset(
     {
         "pods",
@@ -99,6 +100,21 @@ def requirements(claims: frozenset[str]) -> Any:
     return check
 
 
+def pod_requirements(value: Object, path: str) -> Problems:
+    """The check of what a pod asks for as a whole, which is only what containers share."""
+    if value.get("claims"):
+        yield forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level")
+    for kind in ("limits", "requests"):
+        for name, one in (value.get(kind) or {}).items():
+            where = f"{path}.{kind}[{name}]"
+            if name not in OF_PODS and not is_huge_pages(name):
+                yield from resource_name(name, where)
+                if "/" in name or name in STANDARD:
+                    yield not_supported(where, name, OF_PODS)
+            yield from resource_amount(name, one, where)
+    yield from requirements(frozenset())({**value, "limits": {}, "requests": {}}, path)
+
+
 def _within_limit(name: str, request: str, limits: Amounts, path: str) -> Problems:
     can_overcommit = is_native(name) and not is_huge_pages(name)
     if name not in limits:
@@ -116,11 +132,13 @@ def _claims(claims: list[Object], known: frozenset[str], path: str) -> Problems:
         name = claim.get("name") or ""
         where = f"{path}[{index}]"
         if not name:
-            yield required(f"{where}.name")
+            yield required(where)
         elif (name, claim.get("request")) in seen:
             yield duplicate(where, name)
         elif name not in known:
             yield not_found(where, name)
+        if claim.get("request"):
+            yield from dns_label(claim["request"], f"{where}.request")
         seen.add((name, claim.get("request")))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from muster.apiserver.kinds.base import is_new, kind_rules
 from muster.apiserver.kinds.checks import (
     address,
+    address_range,
     dns_label,
     dns_subdomain,
     each,
@@ -39,6 +40,7 @@ ENDPOINTS_MOST = 1000
 SLICE_PORTS_MOST = 20_000
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _EXTERNAL = ("NodePort", "LoadBalancer")
+_TRAFFIC = ("Cluster", "Local")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 
 
@@ -58,15 +60,23 @@ def _fill(service: Object) -> None:
         port.setdefault("protocol", "TCP")
         if port.get("targetPort") in (None, 0, ""):
             port["targetPort"] = port["port"]
-    if spec["type"] in _EXTERNAL:
+    if _is_external(spec):
         spec.setdefault("externalTrafficPolicy", "Cluster")
-    if spec["type"] != "ExternalName":
+    if spec["type"] == "ExternalName":
+        if spec.get("internalTrafficPolicy") in _TRAFFIC:
+            del spec["internalTrafficPolicy"]
+    else:
         spec.setdefault("internalTrafficPolicy", "Cluster")
         _fill_addresses(spec)
         if is_new(service):
             _fill_families(spec)
     if spec["type"] == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
+
+
+def _is_external(spec: Object) -> bool:
+    """Whether traffic from outside the cluster comes in."""
+    return spec["type"] in _EXTERNAL or (spec["type"] == "ClusterIP" and bool(spec.get("externalIPs")))
 
 
 def _fill_addresses(spec: Object) -> None:
@@ -99,8 +109,7 @@ _PLAIN = fields(
         "type": one_of(*_TYPES),
         "selector": labels,
         "sessionAffinity": one_of("ClientIP", "None"),
-        "internalTrafficPolicy": one_of("Cluster", "Local"),
-        "ipFamilyPolicy": one_of("SingleStack", "PreferDualStack", "RequireDualStack"),
+        "internalTrafficPolicy": one_of(*_TRAFFIC),
         "trafficDistribution": one_of("PreferClose", "PreferSameZone", "PreferSameNode"),
         "externalIPs": each(address),
     },
@@ -122,10 +131,13 @@ def _check(service: Object) -> Problems:
             where = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
             yield invalid(where, seconds, f"must be greater than 0 and less than {AFFINITY_MOST_S}")
     yield from _traffic(spec)
+    yield from each(address_range)(spec.get("loadBalancerSourceRanges") or [], "spec.LoadBalancerSourceRanges")
     if kind != "LoadBalancer":
         if ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress"):
             yield forbidden("status.loadBalancer.ingress", "may only be used when `spec.type` is 'LoadBalancer'")
-        for name in ("loadBalancerSourceRanges", "allocateLoadBalancerNodePorts", "loadBalancerClass"):
+        if spec.get("loadBalancerSourceRanges"):
+            yield forbidden("spec.LoadBalancerSourceRanges", "may only be used when `type` is 'LoadBalancer'")
+        for name in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
             if spec.get(name) not in (None, []):
                 yield forbidden(f"spec.{name}", "may only be used when `type` is 'LoadBalancer'")
 
@@ -141,6 +153,9 @@ def _addresses(spec: Object, *, is_headless: bool) -> Problems:
         else:
             yield from dns_subdomain(spec["externalName"].removesuffix("."), "spec.externalName")
         return
+    policy = spec.get("ipFamilyPolicy")
+    if policy is not None:
+        yield from one_of("SingleStack", "PreferDualStack", "RequireDualStack")(policy, "spec.ipFamilyPolicy")
     if is_headless and kind in _EXTERNAL:
         yield invalid("spec.clusterIPs[0]", HEADLESS, f"may not be set to 'None' for {kind} services")
     for index, family in enumerate(spec.get("ipFamilies") or ()):
@@ -149,6 +164,12 @@ def _addresses(spec: Object, *, is_headless: bool) -> Problems:
     for index, ip in enumerate(spec.get("clusterIPs") or ()):
         if ip != HEADLESS or index:
             yield from address(ip, f"spec.clusterIPs[{index}]")
+    addresses = spec.get("clusterIPs") or []
+    if addresses and addresses[0] != spec.get("clusterIP"):
+        yield invalid("spec.clusterIPs", addresses, "first value must match `clusterIP`")
+    if spec.get("ipFamilyPolicy") == "RequireDualStack" and not (is_headless and not spec.get("selector")):
+        problem = "this cluster is not configured for dual-stack services"
+        yield invalid("spec.ipFamilyPolicy", "RequireDualStack", problem)
 
 
 def _ports(spec: Object, ports: list[Object]) -> Problems:
@@ -177,8 +198,7 @@ def _ports(spec: Object, ports: list[Object]) -> Problems:
 
 def _traffic(spec: Object) -> Problems:
     policy = spec.get("externalTrafficPolicy") or ""
-    is_external = spec["type"] in _EXTERNAL or (spec["type"] == "ClusterIP" and bool(spec.get("externalIPs")))
-    if not is_external:
+    if not _is_external(spec):
         if policy:
             yield invalid("spec.externalTrafficPolicy", policy, "may only be set for externally-accessible services")
     elif policy and policy not in ("Cluster", "Local"):
@@ -287,6 +307,8 @@ def _fill_slice(endpoint_slice: Object) -> None:
     for port in endpoint_slice.get("ports") or ():
         port.setdefault("name", "")
         port.setdefault("protocol", "TCP")
+    for endpoint in endpoint_slice.get("endpoints") or ():
+        endpoint.pop("deprecatedTopology", None)  # only ever for what older versions could not say otherwise
 
 
 _SLICE_PORT = fields("", {"protocol": one_of(*_PROTOCOLS), "appProtocol": qualified_name})
@@ -333,6 +355,8 @@ def _slice_endpoint(endpoint: Object, path: str, kind: str) -> Problems:
         yield from dns_subdomain(endpoint["nodeName"], f"{path}.nodeName")
     if endpoint.get("hostname") is not None:
         yield from dns_label(endpoint["hostname"], f"{path}.hostname")
+    for index, node in enumerate((endpoint.get("hints") or {}).get("forNodes") or ()):
+        yield from dns_subdomain(node.get("name") or "", f"{path}.hints.forNodes[{index}].name")
 
 
 def _change_slice(new: Object, before: Object) -> Problems:

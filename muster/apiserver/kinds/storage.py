@@ -7,6 +7,7 @@ from typing import Any
 from muster.apiserver.kinds.base import is_new, kind_rules
 from muster.apiserver.kinds.checks import (
     amount,
+    dns_label,
     dns_subdomain,
     fields,
     label_selector,
@@ -18,13 +19,14 @@ from muster.apiserver.kinds.checks import (
 )
 from muster.apiserver.kinds.pod_defaults import fill
 from muster.apiserver.kinds.pod_placing import node_selector
-from muster.apiserver.kinds.pod_volumes import SAME_EVERYWHERE
-from muster.apiserver.kinds.problems import Problems, forbidden, invalid, not_supported, required
+from muster.apiserver.kinds.problems import Problems, duplicate, forbidden, invalid, not_supported, required
+from muster.apiserver.kinds.volume_sources import OF_CLUSTER, one_source
 
 Object = dict[str, Any]
 
 ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
 VOLUME_MODES = ("Block", "Filesystem")
+_TOPOLOGIES_MOST = 1_000  # more are not looked at
 
 
 # Claims --------------------------------------------------------------------------------------------------------------
@@ -33,9 +35,6 @@ VOLUME_MODES = ("Block", "Filesystem")
 def fill_claim(claim: Object) -> None:
     """The defaults of a claim, on its own or in a stateful set."""
     claim["spec"].setdefault("volumeMode", "Filesystem")
-    source = claim["spec"].get("dataSource")
-    if source is not None and not claim["spec"].get("dataSourceRef"):
-        claim["spec"]["dataSourceRef"] = dict(source)
     claim["status"].setdefault("phase", "Pending")
 
 
@@ -43,6 +42,29 @@ def _fill_claim(claim: Object) -> None:
     if is_new(claim):
         claim["status"] = {}
     fill_claim(claim)
+    _mirror_source(claim["spec"])
+
+
+def _mirror_source(spec: Object) -> None:
+    """What a claim starts with has two names, of which one is old; what neither can mean is left out."""
+    old, new = spec.get("dataSource"), spec.get("dataSourceRef")
+    if old is not None and not (_is_claim(old) or _is_snapshot(old)):
+        del spec["dataSource"]
+    if new is not None and new.get("namespace"):
+        del spec["dataSourceRef"]  # of another namespace: a feature that is off
+    old, new = spec.get("dataSource"), spec.get("dataSourceRef")
+    if old is not None and new is None:
+        spec["dataSourceRef"] = dict(old)
+    elif new is not None and old is None:
+        spec["dataSource"] = dict(new)
+
+
+def _is_claim(source: Object) -> bool:
+    return source.get("kind") == "PersistentVolumeClaim" and not source.get("apiGroup")
+
+
+def _is_snapshot(source: Object) -> bool:
+    return source.get("kind") == "VolumeSnapshot" and source.get("apiGroup") == "snapshot.storage.k8s.io"
 
 
 def _access_modes(modes: list[str], path: str) -> Problems:
@@ -58,9 +80,23 @@ _CLAIM = fields(
     {
         "selector": label_selector,
         "storageClassName": lambda name, path: dns_subdomain(name, path) if name else iter(()),
+        "volumeAttributesClassName": lambda name, path: dns_subdomain(name, path) if name else iter(()),
     },
 )
 _SOURCE = fields("name kind", {})
+
+
+def _source(source: Object, path: str) -> Problems:
+    yield from _SOURCE(source, path)
+    group = source.get("apiGroup") or ""
+    if not group and source.get("kind") != "PersistentVolumeClaim":
+        yield invalid(
+            path, source.get("kind") or "", "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+        )
+    if group:
+        yield from dns_subdomain(group, f"{path}.apiGroup")
+    if source.get("namespace"):
+        yield from dns_label(source["namespace"], f"{path}.namespace")
 
 
 def claim_spec(spec: Object, path: str) -> Problems:
@@ -82,7 +118,7 @@ def claim_spec(spec: Object, path: str) -> Problems:
         yield not_supported(f"{path}.volumeMode", spec["volumeMode"], VOLUME_MODES)
     for name in ("dataSource", "dataSourceRef"):
         if spec.get(name) is not None:
-            yield from _SOURCE(spec[name], f"{path}.{name}")
+            yield from _source(spec[name], f"{path}.{name}")
 
 
 def _check_claim(claim: Object) -> Problems:
@@ -109,16 +145,16 @@ def _change_claim(new: Object, before: Object) -> Problems:
 
 # Volumes -------------------------------------------------------------------------------------------------------------
 
-_SOURCES: dict[str, Any] = {
-    "hostPath": fields("path", {"path": no_back_steps}),
+_OWN: dict[str, Any] = {
     "local": fields("path", {"path": no_back_steps}),
-    "nfs": fields("server path", {}),
     "csi": fields("driver volumeHandle", {}),
-    "iscsi": fields("targetPortal iqn", {}),
-    "awsElasticBlockStore": fields("volumeID", {}),
-    "gcePersistentDisk": fields("pdName", {}),
-    **SAME_EVERYWHERE,
 }
+# In the order in which Kubernetes looks for them.
+_ORDER = (
+    "hostPath gcePersistentDisk awsElasticBlockStore glusterfs flocker nfs rbd quobyte cephfs iscsi cinder fc "
+    "flexVolume azureFile vsphereVolume photonPersistentDisk portworxVolume azureDisk scaleIO local storageos csi"
+)
+_SOURCES: dict[str, Any] = {name: (_OWN | OF_CLUSTER)[name] for name in _ORDER.split()}
 
 
 def _fill_volume(volume: Object) -> None:
@@ -154,15 +190,22 @@ def _check_volume(volume: Object) -> Problems:
     yield from _access_modes(spec.get("accessModes") or [], "spec.accessModes")
     yield from _capacity(spec.get("capacity") or {})
     yield from _VOLUME(spec, "spec")
-    given = [name for name in _SOURCES if spec.get(name) is not None]
-    if not given:
-        yield required("spec", "must specify a volume type")
-    else:
-        yield from _SOURCES[given[0]](spec[given[0]], f"spec.{given[0]}")
-    for name in given[1:]:
-        yield forbidden(f"spec.{name}", "may not specify more than 1 volume type")
-    if "local" in given and spec.get("nodeAffinity") is None:
+    yield from one_source(spec, "spec", _SOURCES, beside=frozenset({"flexVolume"}))
+    if next((name for name in _SOURCES if spec.get(name) is not None), "") == "local" and not spec.get("nodeAffinity"):
         yield required("spec.nodeAffinity", "Local volume requires node affinity")
+    yield from _attributes_class(spec)
+
+
+def _attributes_class(spec: Object) -> Problems:
+    name = spec.get("volumeAttributesClassName")
+    if name is None:
+        return
+    if not name:
+        yield required("spec.volumeAttributesClassName", "an empty string is disallowed")
+    else:
+        yield from dns_subdomain(name, "spec.volumeAttributesClassName")
+    if spec.get("csi") is None:
+        yield required("spec.csi", "has to be specified when using volumeAttributesClassName")
 
 
 def _capacity(capacity: dict[str, str]) -> Problems:
@@ -204,6 +247,29 @@ def _check_class(storage_class: Object) -> Problems:
     yield from one_of("Delete", "Retain")(storage_class.get("reclaimPolicy") or "", "reclaimPolicy")
     mode = storage_class.get("volumeBindingMode") or ""
     yield from one_of("Immediate", "WaitForFirstConsumer")(mode, "volumeBindingMode")
+    yield from _topologies(storage_class.get("allowedTopologies") or [])
+
+
+def _topologies(terms: list[Object]) -> Problems:
+    """The places that a class is for: no two terms say the same."""
+    seen = []
+    for index, term in enumerate(terms[:_TOPOLOGIES_MOST]):
+        path = f"allowedTopologies[{index}].matchLabelExpressions"
+        keys: dict[str, frozenset[str]] = {}
+        for place, one in enumerate(term.get("matchLabelExpressions") or ()):
+            key, values = one.get("key") or "", one.get("values") or []
+            if not values:
+                yield required(f"{path}[{place}].values")
+            for position, value in enumerate(values):
+                if value in values[:position]:
+                    yield duplicate(f"{path}[{place}].values[{position}]", value)
+            yield from qualified_name(key, f"{path}[{place}].key")
+            if key in keys:
+                yield duplicate(f"{path}[{place}].key", key)
+            keys[key] = frozenset(values)
+        if not keys or keys in seen:
+            yield duplicate(path, "")
+        seen.append(keys)
 
 
 def _change_class(new: Object, before: Object) -> Problems:

@@ -56,6 +56,7 @@ def _fill_driver(driver: Object) -> None:
             "seLinuxMount": False,
         },
     )
+    driver["spec"].pop("preventPodSchedulingIfMissing", None)  # of a feature that is off
     if not driver["spec"].get("volumeLifecycleModes"):
         driver["spec"]["volumeLifecycleModes"] = ["Persistent"]
 
@@ -86,6 +87,9 @@ def _check_driver(driver: Object) -> Problems:
     for mode in spec.get("volumeLifecycleModes") or ():
         if mode not in ("Persistent", "Ephemeral"):
             yield not_supported("spec.volumeLifecycleModes", mode, ("Ephemeral", "Persistent"))
+    if spec.get("serviceAccountTokenInSecrets") is not None and not spec.get("tokenRequests"):
+        told = spec["serviceAccountTokenInSecrets"]
+        yield invalid("spec.serviceAccountTokenInSecrets", told, "is set but no tokenRequests are specified")
     seen = set()
     for index, one in enumerate(spec.get("tokenRequests") or ()):
         audience = one.get("audience") or ""
@@ -157,7 +161,7 @@ def _check_attachment(attachment: Object) -> Problems:
         yield required("spec.source", "must specify exactly one of inlineVolumeSpec and persistentVolumeName")
     if name is not None:
         if inline is not None:
-            yield invalid("spec.source", name, "must specify exactly one of inlineVolumeSpec and persistentVolumeName")
+            yield forbidden("spec.source", "must specify exactly one of inlineVolumeSpec and persistentVolumeName")
         if not name:
             yield required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName")
         yield from dns_subdomain(name, "spec.source.persistentVolumeName")

@@ -200,9 +200,11 @@ def _fill_stateful_set(stateful_set: Object) -> None:
     spec = stateful_set["spec"]
     fill(spec, {"podManagementPolicy": "OrderedReady", "replicas": 1, "revisionHistoryLimit": 10})
     strategy = spec["updateStrategy"]
-    strategy.setdefault("type", ROLLING)
-    if strategy["type"] == ROLLING:
-        strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+    if not strategy.get("type"):
+        strategy["type"] = ROLLING
+        strategy.setdefault("rollingUpdate", {})
+    if strategy["type"] == ROLLING and strategy.get("rollingUpdate") is not None:
+        strategy["rollingUpdate"].setdefault("partition", 0)
     policy = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
     fill(policy, {"whenDeleted": "Retain", "whenScaled": "Retain"})
     fill_template(spec["template"])
@@ -211,13 +213,14 @@ def _fill_stateful_set(stateful_set: Object) -> None:
         fill_claim(claim)
 
 
+_STATEFUL_COUNTS = fields("", {"replicas": not_negative, "minReadySeconds": not_negative})
 _RETENTION = fields("", {"whenDeleted": one_of("Retain", "Delete"), "whenScaled": one_of("Retain", "Delete")})
 _ORDINALS = fields("", {"start": not_negative})
 
 
 def _check_stateful_set(stateful_set: Object) -> Problems:
     spec = stateful_set["spec"]
-    yield from _COUNTS(spec, "spec")
+    yield from _STATEFUL_COUNTS(spec, "spec")
     if spec["podManagementPolicy"] not in ("OrderedReady", "Parallel"):
         yield invalid("spec.podManagementPolicy", spec["podManagementPolicy"], "must be OrderedReady or Parallel")
     yield from _stateful_strategy(spec["updateStrategy"])
