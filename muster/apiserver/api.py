@@ -46,7 +46,7 @@ class Api:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "access", Access(self.store.store))
-        object.__setattr__(self, "webhooks", Webhooks(self.store.store, self.catalog))
+        object.__setattr__(self, "webhooks", Webhooks(self.store.store, self.catalog, self.access))
         object.__setattr__(self, "accounts", ServiceAccounts(self.store.store, self.key, self.clock))
 
     def with_admission(self, admission: Completion) -> Api:

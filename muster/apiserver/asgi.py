@@ -216,6 +216,7 @@ class App:
                 received_s=received_s,
                 answered_s=self._api.clock.now_s(),
                 reason=exchange.reason,
+                annotations=tuple(request.annotations.items()),
             )
         )
 

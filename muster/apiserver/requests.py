@@ -68,6 +68,7 @@ class Request:
     __slots__ = (
         "_body",
         "_receive",
+        "annotations",
         "api_version",
         "headers",
         "method",
@@ -86,6 +87,7 @@ class Request:
         self.user = user
         self.query = _parse_query(scope["query_string"])
         self.warnings: list[str] = []  # sent along with the answer
+        self.annotations: dict[str, str] = {}  # noted in the audit log
         self.repeated: tuple[str, ...] = ()  # what is to be said of keys that a YAML body has twice
         self.object_name = ""  # as the body has it, for what is wrong with that object
         self.api_version = ""  # of the objects that the path names
@@ -126,6 +128,10 @@ class Request:
         manager = _field_manager(self, options_kind)
         subresource = target.subresource if target is not None else ""
         return By(self.user.name, bool(asked), manager, self.api_version, subresource)
+
+    def annotate(self, annotations: Iterable[tuple[str, str]]) -> None:
+        """Have something noted in the audit log beside the request."""
+        self.annotations.update(annotations)
 
     def warn(self, sentences: Iterable[str]) -> None:
         """Have sentences sent along with the answer: each once, and no more than a client would read."""

@@ -102,8 +102,8 @@ class Served:
     def without_effect(self) -> tuple[str, ...]:
         """What is to be said to those who write an object that is kept and nothing more."""
         kind = self.kind
-        is_policy = kind.group == "admissionregistration.k8s.io" and "AdmissionPolicy" in kind.kind
-        has_none = is_policy or kind.group in _WITHOUT_EFFECT
+        is_mutation = kind.group == "admissionregistration.k8s.io" and "MutatingAdmissionPolicy" in kind.kind
+        has_none = is_mutation or kind.group in _WITHOUT_EFFECT
         return (f"{kind.kind} objects are kept, but have no effect here",) if has_none else ()
 
     @property

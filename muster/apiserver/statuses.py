@@ -192,3 +192,9 @@ def too_new(error: TooNew) -> Problem:
     message = f"Timeout: Too large resource version: {error.asked}, current: {error.newest}"
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     return Problem(504, "Timeout", message, details={"causes": causes, "retryAfterSeconds": 1})
+
+
+def internal_error(why: str) -> Problem:
+    """What is said where something that the server needs does not work, or is used up."""
+    message = f"Internal error occurred: {why}"
+    return Problem(500, "InternalError", message, details={"causes": [{"message": why}]})

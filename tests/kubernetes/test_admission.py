@@ -13,6 +13,7 @@ import pytest
 
 from tests.apiserver.admission.rows import SETS, preparations, sorted_words
 from tests.apiserver.admission.rows import TOLD as ROWS_TOLD
+from tests.apiserver.webhooks import policy_stories
 from tests.apiserver.webhooks.hooks import Hooks, running
 from tests.apiserver.webhooks.stories import STORIES, TOLD, Json, asked, configurations, told
 from tests.e2e.process import Muster, started
@@ -20,6 +21,7 @@ from tests.kubernetes.client import Client
 from tests.kubernetes.plane import POLL_S
 
 HEARD_S = 30.0
+PARAMETERS_HEARD_S = 6.0  # of these it hears separately, and late where a policy before had the same kind
 HEARD_LATER_S = 1.0  # until a real server knows what there is; nothing tells when
 
 
@@ -87,6 +89,39 @@ def test_webhooks_have_the_same_say(name, plane, muster, hooks):
     real = _run(plane.client, name, hooks)
     _record(TOLD, name, real)
     assert _run(muster.client, name, hooks) == real
+
+
+def _run_policy(client: Client, name: str) -> list[Json]:
+    """What a server says in a story of policies."""
+    story, namespace = policy_stories.STORIES[name], f"policy-{list(policy_stories.STORIES).index(name)}"
+    client.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+    made = policy_stories.configurations(story, namespace)
+    try:
+        for path, body in made:
+            answer = client.request("POST", path, body)
+            assert answer.status == 201, answer.body
+        _wait_until_obeyed(client, namespace)
+        if story.objects:
+            time.sleep(PARAMETERS_HEARD_S)
+        return [_ask(client, request, namespace) for request in story.requests]
+    finally:
+        for path, body in made:
+            client.request("DELETE", f"{path}/{body['metadata']['name']}")
+
+
+def _wait_until_obeyed(client: Client, namespace: str) -> None:
+    deadline = time.monotonic() + HEARD_S
+    path = f"/api/v1/namespaces/{namespace}/podtemplates?dryRun=All"
+    while client.request("POST", path, policy_stories.PROBE).status == 201:
+        assert time.monotonic() < deadline, "the policy never took effect"
+        time.sleep(POLL_S)
+
+
+@pytest.mark.parametrize("name", policy_stories.STORIES)
+def test_policies_have_the_same_say(name, plane, muster):
+    real = _run_policy(plane.client, name)
+    _record(policy_stories.TOLD, name, real)
+    assert _run_policy(muster.client, name) == real
 
 
 # Limits, quotas, classes ---------------------------------------------------------------------------------------------

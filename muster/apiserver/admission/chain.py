@@ -13,7 +13,7 @@ from muster.apiserver.admission import limits, pod_security, storage
 from muster.apiserver.admission.accounts import with_account
 from muster.apiserver.admission.jobs import JobAdmission
 from muster.apiserver.admission.runtime_classes import with_runtime
-from muster.apiserver.admission.services import Addresses
+from muster.apiserver.admission.services import Addresses, check_addresses
 from muster.apiserver.kinds.pods import with_priority
 from muster.controllers.quotas import QuotaKeeper
 from muster.store.errors import NotFound
@@ -124,6 +124,8 @@ class Checks:
             if key.resource == "pods" and before is None:  # what a pod asks for cannot change
                 limits.check_pod(key, new, _ranges(write, key.namespace))
                 _check_security(write, key, new)
+            elif key.resource == "services" and before is None:
+                check_addresses(write, key, new)
             elif key.resource == "persistentvolumeclaims":
                 _check_claim(write, key, new, decode(before) if before is not None else None)
             if before is not None and self._jobs is not None:

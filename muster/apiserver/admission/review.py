@@ -126,7 +126,7 @@ async def _reviewed_once(api: Api, request: Request, target: Target, build: Buil
         return as_defaulted(served.kept, api.admission.complete(served.resource, given, deepcopy(before)), target)
 
     given = seen(whole) if view is not None else as_defaulted(served.kept, whole, target)
-    mutated = await api.webhooks.mutate(asked.about(given), request.warn, complete)
+    mutated = await api.webhooks.mutate(asked.about(given), request, complete)
     assert mutated is not None, "what was sent is an object"
     if mutated is not given:
         whole = view.back(whole, mutated) if view is not None else mutated
@@ -135,7 +135,7 @@ async def _reviewed_once(api: Api, request: Request, target: Target, build: Buil
     rehearsed, _ = await api.store.write(_discarded(change))
     final = _as_judged(decode(rehearsed.record), before)
     judged = replace(asked, name=_name_in(final), object=seen(_in_version(final, target)))
-    await api.webhooks.validate(judged, request.warn)
+    await api.webhooks.validate(judged, request)
     return await api.store.write(change)
 
 
@@ -189,8 +189,8 @@ async def admitted(api: Api, request: Request, asked: Attributes) -> Object | No
     """What was sent as webhooks want it; raises what those say who do not allow it."""
     if not api.webhooks.concern(asked):
         return asked.object
-    new = await api.webhooks.mutate(asked, request.warn, lambda given: given)
-    await api.webhooks.validate(asked.about(new), request.warn)
+    new = await api.webhooks.mutate(asked, request, lambda given: given)
+    await api.webhooks.validate(asked.about(new), request)
     return new
 
 

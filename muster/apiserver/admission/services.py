@@ -7,16 +7,49 @@ import random
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
+from muster.apiserver.kinds.problems import Problems, invalid, raise_all
+from muster.apiserver.statuses import internal_error
 from muster.store.kinds import Object
 from muster.store.objects import decode
-from muster.store.port import Store
-from muster.store.records import Scope
+from muster.store.port import Store, Transaction
+from muster.store.records import Key, Record, Scope
 
 SERVICES = ipaddress.IPv4Network("10.96.0.0/16")
 NODE_PORTS = range(30_000, 32_768)
 _PROMISED = 1_024  # given out lately, and perhaps not written yet
 _WITH_ADDRESS = ("ClusterIP", "NodePort", "LoadBalancer")
 _WITH_PORTS = ("NodePort", "LoadBalancer")
+
+
+def check_addresses(write: Transaction, key: Key, service: Object) -> None:
+    """Refuse a new service whose own choice of an address or of ports is out of range or taken."""
+    others = (record for record in write.page(Scope("services"), 0) if record.key != key)
+    raise_all(_problems(service.get("spec") or {}, others))
+
+
+def _problems(spec: Object, others: Iterable[Record]) -> Problems:
+    wanted = [one for one in spec.get("clusterIPs") or () if one != "None"]
+    ports = [port.get("nodePort") or 0 for port in spec.get("ports") or ()]
+    for address in wanted:
+        if ipaddress.ip_address(address) not in SERVICES:
+            why = f"the provided IP ({address}) is not in the valid range. The range of valid IPs is {SERVICES}"
+            yield invalid("spec.clusterIPs", wanted, f"failed to allocate IP {address}: {why}")
+    for index, port in enumerate(ports):
+        if port and port not in NODE_PORTS:
+            known = f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
+            why = f"provided port is not in the valid range. The range of valid ports is {known}"
+            yield invalid(f"spec.ports[{index}].nodePort", port, why)
+    if not wanted and not any(ports):
+        return  # nothing that others could have
+    specs = [decode(record).get("spec") or {} for record in others]
+    addresses = {address for one in specs for address in one.get("clusterIPs") or ()}
+    if taken := next((one for one in wanted if one in addresses), ""):
+        problem = f"failed to allocate IP {taken}: provided IP is already allocated"
+        yield invalid("spec.clusterIPs", wanted, problem)
+    numbers = {(port.get("protocol"), port.get("nodePort")) for one in specs for port in one.get("ports") or ()}
+    for index, port in enumerate(spec.get("ports") or ()):
+        if port.get("nodePort") and (port.get("protocol"), port["nodePort"]) in numbers:
+            yield invalid(f"spec.ports[{index}].nodePort", port["nodePort"], "provided port is already allocated")
 
 
 class Addresses:
@@ -43,7 +76,7 @@ class Addresses:
         size = SERVICES.num_addresses
         # The first addresses are for services that have to know theirs, as the API's own.
         free = (str(SERVICES[number]) for number in self._numbers(range(256, size - 1)))
-        address = self._first_free(free, used)
+        address = self._first_free("serviceIP", free, used)
         return {**spec, "clusterIP": address, "clusterIPs": [address]}
 
     def _with_ports(self, spec: Object, before: Object) -> Object:
@@ -57,7 +90,7 @@ class Addresses:
         settled = []
         for port in ports:
             if isinstance(port, dict) and not port.get("nodePort"):
-                kept = had.get(port.get("port")) or self._first_free(self._numbers(NODE_PORTS), used)
+                kept = had.get(port.get("port")) or self._first_free("nodePort", self._numbers(NODE_PORTS), used)
                 settled.append({**port, "nodePort": kept})
             else:
                 settled.append(port)
@@ -72,9 +105,13 @@ class Addresses:
         yield from within[start:]
         yield from within[:start]
 
-    def _first_free(self, candidates: Iterable[str | int], used: Iterable[object]) -> str | int:
+    def _first_free(self, what: str, candidates: Iterable[str | int], used: Iterable[object]) -> str | int:
+        """One that nobody has; what was promised to others is given again only where there is nothing else."""
         taken = set(used)
-        found = next(one for one in candidates if one not in taken and one not in self._promised)
+        free = [one for one in candidates if one not in taken]
+        found = next((one for one in free if one not in self._promised), free[0] if free else None)
+        if found is None:
+            raise internal_error(f"failed to allocate a {what}: range is full")
         self._promised[found] = None
         if len(self._promised) > _PROMISED:
             self._promised.popitem(last=False)

@@ -6,9 +6,10 @@ program runs within a `Budget`; every problem is a `CelProblem` with a message f
 
 from muster.apiserver.cel.budget import OBJECT_STEPS, RULE_STEPS, Budget
 from muster.apiserver.cel.problems import CelProblem, CostExceeded
-from muster.apiserver.cel.program import Program, compile_expression
+from muster.apiserver.cel.program import STRING_OR_NULL, Program, compile_expression
 from muster.apiserver.cel.schemas import escaped, type_of_schema
 from muster.apiserver.cel.types import (
+    AUTHORIZER,
     BOOL,
     BYTES,
     DOUBLE,
@@ -25,6 +26,7 @@ from muster.apiserver.cel.types import (
 )
 
 __all__ = [
+    "AUTHORIZER",
     "BOOL",
     "BYTES",
     "DOUBLE",
@@ -34,6 +36,7 @@ __all__ = [
     "OBJECT_STEPS",
     "RULE_STEPS",
     "STRING",
+    "STRING_OR_NULL",
     "TIMESTAMP",
     "UINT",
     "Budget",

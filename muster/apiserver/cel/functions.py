@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from muster.apiserver.cel import (
+    library_authorizer,
     library_conversions,
     library_kubernetes,
     library_lists,
@@ -22,5 +23,6 @@ FUNCTIONS: Mapping[str, tuple[Overload, ...]] = table(
         *library_lists.OVERLOADS,
         *library_kubernetes.OVERLOADS,
         *library_networks.OVERLOADS,
+        *library_authorizer.OVERLOADS,
     ]
 )

@@ -12,10 +12,11 @@ from muster.apiserver.cel.evaluator import Builder, weight_of
 from muster.apiserver.cel.parser import parse
 from muster.apiserver.cel.problems import CelProblem, EvaluationProblem, SourceProblem, refusal
 from muster.apiserver.cel.syntax import Name, Node, children
-from muster.apiserver.cel.types import BOOL, DYN, Type
+from muster.apiserver.cel.types import BOOL, DYN, NULL, STRING, Type
 from muster.apiserver.cel.values import converted, plain
 
 PROGRAMS_KEPT = 1024
+STRING_OR_NULL = Type("either", (STRING, NULL))  # of a result that may be either
 
 
 class Program:
@@ -51,13 +52,30 @@ class Program:
             raise EvaluationProblem("the value is nested too deep") from None
 
 
-def compile_expression(text: str, variables: Mapping[str, Type], result: Type | None = BOOL) -> Program:
-    """The program of an expression over variables of these types; a problem names the place of each mistake."""
-    return _compiled(text, tuple(sorted(variables.items(), key=lambda item: item[0])), result)
+def compile_expression(
+    text: str, variables: Mapping[str, Type], result: Type | None = BOOL, *, is_strict: bool = False
+) -> Program:
+    """The program of an expression over variables of these types; a problem names the place of each mistake.
+
+    Where the result is strict, its type has to be known to be the one that is wanted.
+    """
+    program = _compiled(text, tuple(sorted(variables.items(), key=lambda item: item[0])))
+    if result is not None:
+        _check_result(program.type, result, is_strict=is_strict)
+    return program
+
+
+def _check_result(found: Type, wanted: Type, *, is_strict: bool) -> None:
+    if is_strict:
+        if found.kind not in (one.kind for one in wanted.parameters or (wanted,)):
+            told = f"one of [{' '.join(map(str, wanted.parameters))}]" if wanted.parameters else str(wanted)
+            raise CelProblem(f"must evaluate to {told} but got {found}")
+    elif found.kind not in (wanted.kind, DYN.kind):
+        raise CelProblem(f"{'cel expression ' if wanted is BOOL else ''}must evaluate to a {wanted}")
 
 
 @lru_cache(maxsize=PROGRAMS_KEPT)
-def _compiled(text: str, variables: tuple[tuple[str, Type], ...], result: Type | None) -> Program:
+def _compiled(text: str, variables: tuple[tuple[str, Type], ...]) -> Program:
     known = dict(variables)
     try:
         node = parse(text)
@@ -66,8 +84,6 @@ def _compiled(text: str, variables: tuple[tuple[str, Type], ...], result: Type |
         problems = [problem]
     if problems:
         raise refusal(text, problems)
-    if result is not None and node.type.kind not in (result.kind, DYN.kind):
-        raise CelProblem(f"{'cel expression ' if result is BOOL else ''}must evaluate to a {result}")
     return Program(node, known)
 
 

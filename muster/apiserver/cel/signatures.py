@@ -23,6 +23,10 @@ _SHORT = {
     "cidr": OPAQUE["net.CIDR"],
     "format": OPAQUE["kubernetes.NamedFormat"],
     "semver": OPAQUE["kubernetes.Semver"],
+    **{
+        name.lower(): OPAQUE[f"kubernetes.authorization.{name}"]
+        for name in ("Authorizer", "PathCheck", "GroupCheck", "ResourceCheck", "Decision")
+    },
 }
 _COMPOSED: dict[str, Callable[..., Type]] = {
     "list": list_of,

@@ -57,8 +57,14 @@ OPAQUE = {
         "net.CIDR",
         "kubernetes.NamedFormat",
         "kubernetes.Semver",
+        "kubernetes.authorization.Authorizer",
+        "kubernetes.authorization.PathCheck",
+        "kubernetes.authorization.GroupCheck",
+        "kubernetes.authorization.ResourceCheck",
+        "kubernetes.authorization.Decision",
     )
 }
+AUTHORIZER = OPAQUE["kubernetes.authorization.Authorizer"]
 # Names that stand for a type in an expression, as in type(self) == string.
 TYPE_NAMES = {
     "bool": BOOL,

@@ -63,7 +63,8 @@ _NAMES = fields("kind name", {"kind": _SEGMENT, "name": _SEGMENT})
 def _reference(value: Object, path: str) -> Problems:
     yield from _NAMES(value, path)
     version = value.get("apiVersion") or ""
-    if version.count("/") != 1:
+    is_of_core = value.get("kind") == "ReplicationController" and "/" not in version
+    if version.count("/") != 1 and not is_of_core:
         yield invalid(f"{path}.apiVersion", version, "must specify an API group, as in apps/v1")
 
 

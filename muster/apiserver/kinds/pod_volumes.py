@@ -102,7 +102,7 @@ _ORDER = (
     "rbd cinder cephfs flocker downwardAPI fc flexVolume configMap azureFile vsphereVolume photonPersistentDisk "
     "portworxVolume quobyte azureDisk storageos scaleIO projected csi ephemeral image"
 )
-SOURCES: dict[str, Check] = {name: (_OWN | COMMON)[name] for name in _ORDER.split()}
+SOURCES: dict[str, Check] = {name: {**COMMON, **_OWN}[name] for name in _ORDER.split()}
 
 
 @dataclass(slots=True)

@@ -1,12 +1,13 @@
-"""Policies of admission in CEL, and their bindings: judged as in Kubernetes and kept. They have no effect here."""
+"""Policies of admission in CEL, and their bindings: judged as in Kubernetes. `webhooks.policies` has them obeyed."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from muster.apiserver.cel import BOOL, DYN, STRING, CelProblem, Type, compile_expression, type_of_schema
+from muster.apiserver.cel import BOOL, DYN, STRING, STRING_OR_NULL, CelProblem, Type, compile_expression
 from muster.apiserver.kinds.access import path_segment_problem
+from muster.apiserver.kinds.admission_variables import OF_POLICIES, own_variables
 from muster.apiserver.kinds.base import kind_rules
 from muster.apiserver.kinds.checks import dns_subdomain, each, fields, label_selector, one_of, qualified_name
 from muster.apiserver.kinds.pod_defaults import fill
@@ -18,11 +19,9 @@ Object = dict[str, Any]
 _GROUP = "admissionregistration.k8s.io"
 _OPERATIONS = one_of("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _ACTIONS = ("Audit", "Deny", "Warn")
-_REASONS = one_of("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
+_REASONS = one_of("Forbidden", "Invalid", "RequestEntityTooLarge")
 _FAILURE = one_of("Fail", "Ignore")
 _SCOPES = one_of("*", "Cluster", "Namespaced")
-_ANYTHING = {"x-kubernetes-int-or-string": True}  # which no type is known of
-_NAMES = ("object", "oldObject", "request", "namespaceObject", "authorizer")
 _PATCHES = {"JSONPatch": "jsonPatch", "ApplyConfiguration": "applyConfiguration"}
 _IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*", re.ASCII)
 
@@ -87,15 +86,15 @@ def _constraints(spec: Object) -> Problems:
 # Expressions ---------------------------------------------------------------------------------------------------------
 
 
-def _variables(spec: Object, known: list[str]) -> dict[str, Type]:
-    names = [*_NAMES, *(("params",) if spec.get("paramKind") is not None else ())]
-    described = {"type": "object", "properties": dict.fromkeys(known, _ANYTHING)}
-    return {**dict.fromkeys(names, DYN), "variables": type_of_schema(described)}
+def expression_variables(spec: Object, known: list[str]) -> dict[str, Type]:
+    """The variables that the expressions of a policy know, with those of its own that are defined so far."""
+    parameters = {"params": DYN} if spec.get("paramKind") is not None else {}
+    return {**OF_POLICIES, **parameters, "variables": own_variables(known)}
 
 
 def _expression(text: str, path: str, variables: dict[str, Type], result: Type | None) -> Problems:
     try:
-        compile_expression(text, variables, result)
+        compile_expression(text, variables, result, is_strict=True)
     except CelProblem as problem:
         yield invalid(path, text, problem.message)
 
@@ -128,7 +127,7 @@ def _own_variables(spec: Object, known: list[str]) -> Problems:
         if not text.strip():
             yield required(f"{path}.expression")
             continue
-        yield from _expression(text, f"{path}.expression", _variables(spec, known), None)
+        yield from _expression(text, f"{path}.expression", expression_variables(spec, known), None)
         if _IDENTIFIER.fullmatch(name):
             known.append(name)
 
@@ -160,7 +159,7 @@ def _annotations(policy: Object, variables: dict[str, Type]) -> Problems:
         if not text.strip():
             yield required(f"{path}.valueExpression")
         else:
-            yield from _expression(text, f"{path}.valueExpression", variables, None)
+            yield from _expression(text, f"{path}.valueExpression", variables, STRING_OR_NULL)
 
 
 def _parameters(spec: Object) -> Problems:
@@ -196,7 +195,7 @@ def _check_common(spec: Object, known: list[str]) -> Problems:
     yield from _FAILURE(spec["failurePolicy"], "spec.failurePolicy")
     yield from _parameters(spec)
     yield from _constraints(spec)
-    yield from _conditions(spec, _variables(spec, []))
+    yield from _conditions(spec, expression_variables(spec, []))
     yield from _own_variables(spec, known)
 
 
@@ -204,7 +203,7 @@ def _check_validating(policy: Object) -> Problems:
     spec = policy["spec"]
     known: list[str] = []
     yield from _check_common(spec, known)
-    variables = _variables(spec, known)
+    variables = expression_variables(spec, known)
     if not spec.get("validations") and not spec.get("auditAnnotations"):
         yield required("spec.validations", "validations or auditAnnotations must be specified")
         yield required("spec.auditAnnotations", "validations or auditAnnotations must be specified")

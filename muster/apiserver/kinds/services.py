@@ -161,6 +161,8 @@ def _addresses(spec: Object, *, is_headless: bool) -> Problems:
     for index, family in enumerate(spec.get("ipFamilies") or ()):
         if family not in ("IPv4", "IPv6"):
             yield not_supported(f"spec.ipFamilies[{index}]", family, ("IPv4", "IPv6"))
+        elif family == "IPv6" and not (is_headless and not spec.get("selector")):
+            yield invalid(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
     for index, ip in enumerate(spec.get("clusterIPs") or ()):
         if ip != HEADLESS or index:
             yield from address(ip, f"spec.clusterIPs[{index}]")

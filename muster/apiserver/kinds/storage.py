@@ -154,7 +154,7 @@ _ORDER = (
     "hostPath gcePersistentDisk awsElasticBlockStore glusterfs flocker nfs rbd quobyte cephfs iscsi cinder fc "
     "flexVolume azureFile vsphereVolume photonPersistentDisk portworxVolume azureDisk scaleIO local storageos csi"
 )
-_SOURCES: dict[str, Any] = {name: (_OWN | OF_CLUSTER)[name] for name in _ORDER.split()}
+_SOURCES: dict[str, Any] = {name: {**OF_CLUSTER, **_OWN}[name] for name in _ORDER.split()}
 
 
 def _fill_volume(volume: Object) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from muster.apiserver.cel import BOOL, DYN, CelProblem, compile_expression
+from muster.apiserver.cel import BOOL, CelProblem, compile_expression
+from muster.apiserver.kinds.admission_variables import OF_CONDITIONS
 from muster.apiserver.kinds.base import kind_rules
 from muster.apiserver.kinds.checks import between, label_selector, one_of, qualified_name
 from muster.apiserver.kinds.pod_defaults import fill
@@ -22,7 +23,6 @@ from muster.model.labels import dns1123_subdomain_problem
 
 Object = dict[str, Any]
 
-CONDITION_VARIABLES = {"object": DYN, "oldObject": DYN, "request": DYN}
 _GROUP = "admissionregistration.k8s.io"
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _REVIEWS = ("v1", "v1beta1")
@@ -107,7 +107,7 @@ def _conditions(conditions: list[Object], path: str) -> Problems:
             yield required(f"{where}.expression")
         else:
             try:
-                compile_expression(expression, CONDITION_VARIABLES, BOOL)
+                compile_expression(expression, OF_CONDITIONS, BOOL, is_strict=True)
             except CelProblem as problem:
                 yield invalid(f"{where}.expression", one["expression"], str(problem))
         if not name:

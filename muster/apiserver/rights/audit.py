@@ -43,6 +43,7 @@ class Entry(NamedTuple):
     received_s: float
     answered_s: float
     reason: str = ""  # why it was allowed or not
+    annotations: tuple[tuple[str, str], ...] = ()  # what policies have to say
 
 
 class AuditLog:
@@ -129,7 +130,8 @@ def event_of(entry: Entry) -> dict[str, Any]:
     event["requestReceivedTimestamp"] = _moment(entry.received_s)
     event["stageTimestamp"] = _moment(entry.answered_s)
     decision = "forbid" if entry.code == 403 else "allow"
-    event["annotations"] = {"authorization.k8s.io/decision": decision, "authorization.k8s.io/reason": entry.reason}
+    told = {"authorization.k8s.io/decision": decision, "authorization.k8s.io/reason": entry.reason}
+    event["annotations"] = {**dict(entry.annotations), **told}
     return event
 
 

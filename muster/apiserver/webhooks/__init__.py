@@ -1,4 +1,4 @@
-"""Webhooks of admission: servers elsewhere that are asked before a write is kept. See docs/admission.md.
+"""Webhooks and policies of admission: who is asked before a write is kept. See docs/admission.md.
 
 `Webhooks` is the way in: `mutate` and `validate`, awaited by the handlers of writes, outside of any transaction.
 """

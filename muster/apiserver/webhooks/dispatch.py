@@ -1,4 +1,4 @@
-"""Asks webhooks about writes: those that change them one after the other, those that only judge all at once.
+"""Asks webhooks about writes: those that change them one after the other, then policies, then those that only judge.
 
 Used by the handlers of writes, outside of any transaction: a webhook that hangs holds up nobody but its own request.
 """
@@ -9,33 +9,33 @@ import asyncio
 import uuid
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import replace
 from typing import NamedTuple
 
-from muster.apiserver.served import Catalog, Served
-from muster.apiserver.statuses import Problem
-from muster.apiserver.webhooks.attributes import Attributes, labels_of
+from muster.apiserver.rights.access import Access
+from muster.apiserver.served import Catalog
+from muster.apiserver.statuses import Problem, internal_error
+from muster.apiserver.webhooks.asking import authorizer_of
+from muster.apiserver.webhooks.attributes import Attributes
 from muster.apiserver.webhooks.client import CallFailed, Client, endpoint_of, services_in_environment
-from muster.apiserver.webhooks.matching import is_meant, is_selected, matched, webhooks_in
+from muster.apiserver.webhooks.kept import Kept
+from muster.apiserver.webhooks.matching import in_version, is_meant, is_selected, matched, webhooks_in
+from muster.apiserver.webhooks.policies import BINDINGS, Listener, Policies
 from muster.apiserver.webhooks.reviews import (
     Verdict,
     denial,
-    internal_error,
     patched,
     request_of,
     review_of,
     verdict_of,
     version_for,
 )
-from muster.store.errors import NotFound
 from muster.store.kinds import Object
-from muster.store.objects import decode
 from muster.store.port import Store
-from muster.store.records import Key, Scope
 
 MUTATING = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 VALIDATING = "validatingwebhookconfigurations.admissionregistration.k8s.io"
-Warn = Callable[[tuple[str, ...]], None]
+
+
 Complete = Callable[[Object], Object]  # the server's own rules, run again on what a webhook has changed
 _CALLS_AT_ONCE = 64
 
@@ -51,29 +51,30 @@ class _Asked(NamedTuple):
 class Webhooks:
     """All webhooks that there are at a time."""
 
-    def __init__(self, store: Store, catalog: Catalog) -> None:
-        self._store = store
-        self._catalog = catalog
+    def __init__(self, store: Store, catalog: Catalog, access: Access) -> None:
+        self._kept = Kept(store, catalog)
+        self._access = access
+        self._policies = Policies(self._kept, catalog, access)
         self._client = Client()
         self._services = services_in_environment()
-        self._configurations: dict[str, tuple[list[int], list[Object]]] = {}  # by resource, with their revisions
 
     @property
     def are_there(self) -> bool:
-        """Whether there are any: almost always there are none."""
-        return any(self._store.page(Scope(resource), limit=1).records for resource in (MUTATING, VALIDATING))
+        """Whether there are any, or policies in effect: almost always there are none."""
+        return any(map(self._kept.has_any, (MUTATING, VALIDATING, BINDINGS)))
 
     def concern(self, asked: Attributes) -> bool:
-        """Whether any webhook may have to be asked: then a write takes the longer way."""
-        return any(next(self._named(resource, asked), None) is not None for resource in (MUTATING, VALIDATING))
+        """Whether any webhook or policy may have a say: then a write takes the longer way."""
+        is_named = any(next(self._named(resource, asked), None) is not None for resource in (MUTATING, VALIDATING))
+        return is_named or self._policies.concern(asked)
 
-    async def mutate(self, asked: Attributes, warn: Warn, complete: Complete) -> Object | None:
+    async def mutate(self, asked: Attributes, listener: Listener, complete: Complete) -> Object | None:
         """The object as the webhooks want it; who asked for it is asked again where others have changed it since."""
         to_ask_again: dict[str, None] = {}
         seen: dict[str, None] = {}  # asked already, and willing to be asked again
         is_changed = False
         for one in self._named(MUTATING, asked):
-            new = await self._changed(one.webhook, asked, warn)
+            new = await self._changed(one.webhook, asked, listener)
             if new is not None and new != asked.object:
                 is_changed = True
                 to_ask_again.update(seen)
@@ -88,20 +89,21 @@ class Webhooks:
             asked = asked.about(completed)
         for one in self._named(MUTATING, asked):
             if one.key in to_ask_again:
-                new = await self._changed(one.webhook, asked, warn)
+                new = await self._changed(one.webhook, asked, listener)
                 if new is not None and new != asked.object:
                     to_ask_again.update(seen)
                     asked = asked.about(new)
         return asked.object
 
-    async def validate(self, asked: Attributes, warn: Warn) -> None:
-        """Raise what the first webhook that does not allow the write says."""
+    async def validate(self, asked: Attributes, listener: Listener) -> None:
+        """Raise what the first policy or webhook that does not allow the write says."""
+        self._policies.check(asked, listener)
         limit = asyncio.Semaphore(_CALLS_AT_ONCE)
 
         async def judge(webhook: Object) -> Problem | None:
             async with limit:
                 try:
-                    await self._verdict(webhook, asked, warn, is_mutating=False)
+                    await self._verdict(webhook, asked, listener, is_mutating=False)
                 except Problem as problem:
                     return problem
             return None
@@ -113,9 +115,9 @@ class Webhooks:
 
     # One webhook -----------------------------------------------------------------------------------------------------
 
-    async def _changed(self, webhook: Object, asked: Attributes, warn: Warn) -> Object | None:
+    async def _changed(self, webhook: Object, asked: Attributes, listener: Listener) -> Object | None:
         """The object after one webhook, in the version of the request."""
-        answer = await self._verdict(webhook, asked, warn, is_mutating=True)
+        answer = await self._verdict(webhook, asked, listener, is_mutating=True)
         if answer is None or not answer[0].patch:
             return None
         verdict, named = answer
@@ -132,16 +134,17 @@ class Webhooks:
         return after
 
     async def _verdict(
-        self, webhook: Object, asked: Attributes, warn: Warn, *, is_mutating: bool
+        self, webhook: Object, asked: Attributes, listener: Listener, *, is_mutating: bool
     ) -> tuple[Verdict, Attributes] | None:
         """What a webhook says of a write that it allows; None where it is not concerned or its failure is ignored."""
-        named = matched(webhook, asked, self._versions(asked.served))
-        if named is None or not is_selected(webhook, asked, self._namespace_labels):
+        named = matched(webhook, asked, self._kept.versions(asked.served))
+        if named is None or not is_selected(webhook, asked, self._kept.namespace_labels):
             return None
-        named = _in_version(named, asked)
+        named = in_version(named, asked)
         uid = str(uuid.uuid4())
         request = request_of(asked, named, uid)
-        if not is_meant(webhook, named, {name: one for name, one in request.items() if name != "uid"}):
+        told = {name: one for name, one in request.items() if name != "uid"}
+        if not is_meant(webhook, named, told, authorizer_of(self._access, asked.user)):
             return None
         if asked.is_dry_run and webhook.get("sideEffects") not in ("None", "NoneOnDryRun"):
             problem = f'admission webhook "{webhook["name"]}" does not support dry run'
@@ -152,7 +155,7 @@ class Webhooks:
             if webhook.get("failurePolicy") == "Ignore":
                 return None
             raise _broken(webhook, str(failure)) from None
-        warn(verdict.warnings)
+        listener.warn(verdict.warnings)
         if not verdict.is_allowed:
             raise denial(webhook["name"], verdict.status)
         return verdict, named
@@ -168,44 +171,14 @@ class Webhooks:
 
     def _named(self, resource: str, asked: Attributes) -> Iterator[_Asked]:
         """The webhooks whose rules name a write, in their order."""
-        for key, webhook in webhooks_in(self._all(resource)):
-            found = matched(webhook, asked, self._versions(asked.served))
+        for key, webhook in webhooks_in(self._kept.all(resource)):
+            found = matched(webhook, asked, self._kept.versions(asked.served))
             if found is not None:
                 yield _Asked(key, webhook, found)
-
-    def _all(self, resource: str) -> list[Object]:
-        records = self._store.page(Scope(resource)).records
-        if not records:
-            return []
-        revisions = [record.revision for record in records]
-        known = self._configurations.get(resource)
-        if known is None or known[0] != revisions:
-            known = self._configurations[resource] = (revisions, [decode(record) for record in records])
-        return known[1]
-
-    def _versions(self, served: Served) -> list[Served]:
-        return [one for one in self._catalog.all if one.resource == served.resource and one is not served]
-
-    def _namespace_labels(self, name: str) -> dict[str, str]:
-        try:
-            return labels_of(decode(self._store.get(Key("namespaces", "", name))))
-        except NotFound:
-            return {}
 
     async def close(self) -> None:
         """Hang up on all webhooks."""
         await self._client.close()
-
-
-def _in_version(named: Attributes, asked: Attributes) -> Attributes:
-    """The write with its objects in the version that the webhook is for."""
-    if named.served is asked.served or asked.kind is not None:
-        return named
-
-    def converted(given: Object | None) -> Object | None:
-        return named.served.kept.convert(deepcopy(given), named.served.api_version) if given is not None else None
-
-    return replace(named, object=converted(asked.object), before=converted(asked.before))
 
 
 def _broken(webhook: Object, why: str) -> Problem:

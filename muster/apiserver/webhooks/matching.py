@@ -1,14 +1,16 @@
-"""Which webhooks are asked about a write: rules, selectors, conditions. Called by `dispatch`."""
+"""Which webhooks and policies a write meets: rules, selectors, conditions. Called by `dispatch` and `policies`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
 from muster.apiserver.cel import BOOL, RULE_STEPS, Budget, CelProblem, compile_expression
+from muster.apiserver.cel.library_authorizer import AuthorizerValue
+from muster.apiserver.kinds.admission_variables import OF_CONDITIONS
 from muster.apiserver.kinds.checks import matches_labels
-from muster.apiserver.kinds.webhooks import CONDITION_VARIABLES
 from muster.apiserver.served import Served
 from muster.apiserver.statuses import Problem, forbidden
 from muster.apiserver.webhooks.attributes import Attributes, Operation, Sort, labels_of
@@ -50,6 +52,8 @@ def _is_named(rule: Object, asked: Attributes, resource: Sort) -> bool:
         return False
     if not (_is_among(resource.group, rule.get("apiGroups")) and _is_among(resource.version, rule.get("apiVersions"))):
         return False
+    if rule.get("resourceNames") and asked.name not in rule["resourceNames"]:
+        return False  # of policies
     scope = rule.get("scope") or "*"
     is_clusters = asked.is_namespace or not asked.namespace
     if scope != "*" and is_clusters != (scope == "Cluster"):
@@ -63,6 +67,17 @@ def _is_named(rule: Object, asked: Attributes, resource: Sort) -> bool:
 
 def _is_among(value: str, choices: Iterable[str] | None) -> bool:
     return any(one in ("*", value) for one in choices or ())
+
+
+def in_version(named: Attributes, asked: Attributes) -> Attributes:
+    """The write with its objects in the version that rules have named it in."""
+    if named.served is asked.served or asked.kind is not None:
+        return named
+
+    def converted(given: Object | None) -> Object | None:
+        return named.served.kept.convert(deepcopy(given), named.served.api_version) if given is not None else None
+
+    return replace(named, object=converted(asked.object), before=converted(asked.before))
 
 
 def is_selected(webhook: Object, asked: Attributes, namespace_labels: Callable[[str], dict[str, str]]) -> bool:
@@ -80,14 +95,15 @@ def is_selected(webhook: Object, asked: Attributes, namespace_labels: Callable[[
     return matches_labels(selector, labels)
 
 
-def is_meant(webhook: Object, asked: Attributes, request: Object) -> bool:
+def is_meant(webhook: Object, asked: Attributes, request: Object, authorizer: AuthorizerValue) -> bool:
     """Whether a webhook's conditions hold; one that has no answer refuses the write unless failures are ignored."""
     budget = Budget(RULE_STEPS)
     variables: dict[str, Any] = {"object": asked.object, "oldObject": asked.before, "request": request}
+    variables["authorizer"] = authorizer
     problems = []
     for one in webhook.get("matchConditions") or ():
         try:
-            program = compile_expression(one["expression"], CONDITION_VARIABLES, BOOL)
+            program = compile_expression(one["expression"], OF_CONDITIONS, BOOL)
             if program.evaluate(variables, budget) is not True:
                 return False
         except CelProblem as problem:

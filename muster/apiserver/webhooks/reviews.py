@@ -10,7 +10,7 @@ from typing import Any
 
 from muster.apiserver.patches import JSON_PATCH, apply_patch
 from muster.apiserver.requests import MOST_DEPTH, depth_of
-from muster.apiserver.statuses import Problem
+from muster.apiserver.statuses import Problem, internal_error
 from muster.apiserver.webhooks.attributes import Attributes, Sort
 from muster.apiserver.webhooks.client import CallFailed
 from muster.store.kinds import Object
@@ -156,12 +156,6 @@ def patched(given: Object, verdict: Verdict) -> Object:
         return apply_patch(JSON_PATCH, given, verdict.patch, None)
     except Problem as problem:
         raise internal_error(problem.message) from None
-
-
-def internal_error(why: str) -> Problem:
-    """What is said where webhooks do not work."""
-    message = f"Internal error occurred: {why}"
-    return Problem(500, "InternalError", message, details={"causes": [{"message": why}]})
 
 
 def denial(name: str, status: Object) -> Problem:

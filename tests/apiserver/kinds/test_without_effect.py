@@ -7,7 +7,7 @@ import pytest
 from tests.apiserver.definitions.servers import Here
 from tests.kubernetes.comparison import kind_of, path_of, samples
 
-KINDS = ("APIService", "FlowSchema", "ValidatingAdmissionPolicy", "CertificateSigningRequest")
+KINDS = ("APIService", "FlowSchema", "MutatingAdmissionPolicy", "CertificateSigningRequest")
 STRATEGIC = "application/strategic-merge-patch+json"
 
 
