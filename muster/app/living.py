@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterable
 
 from muster.apiserver.api import Api
+from muster.app.admitted_client import AdmittedClient
 from muster.app.autoscaling import autoscalers
 from muster.app.growth import Growth
 from muster.app.job_control import JobControl
@@ -25,7 +26,7 @@ from muster.controllers.nodes.costs import COSTS
 from muster.controllers.nodes.pools import NodePools, Pool
 from muster.controllers.nodes.simulated import BY_NODE, PODS, node_terms
 from muster.controllers.view import View
-from muster.store.client import PlainClient
+from muster.store.client import Client, PlainClient
 
 # The users that they write as.
 SCHEDULER = "system:kube-scheduler"
@@ -60,6 +61,7 @@ async def _resize(api: Api, pools: list[Pool]) -> None:
         group.create_task(loop.run())
 
 
-def _client(api: Api, user: str) -> PlainClient:
-    """A client whose new objects are completed as everybody's are."""
-    return PlainClient(api.store, api.objects, user, complete=api.admission.complete_new)
+def _client(api: Api, user: str) -> Client:
+    """A client whose new objects are completed as everybody's are, and whose writes webhooks have a say in."""
+    plain = PlainClient(api.store, api.objects, user, complete=api.admission.complete_new)
+    return AdmittedClient(api, plain, user)

@@ -104,6 +104,10 @@ class BatchWrite:
         self._note(Action.DELETED, record, before)
         return record
 
+    @property
+    def is_discarded(self) -> bool:
+        return self._is_discarded
+
     def discard(self) -> None:
         """Keep nothing of this write; its result is still returned."""
         self._is_discarded = True

@@ -42,6 +42,10 @@ class Transaction(Protocol):
     def remove(self, key: Key, value: bytes) -> Record:
         """Delete an object; `value` is its last state, under the revision of the deletion."""
 
+    @property
+    def is_discarded(self) -> bool:
+        """Whether nothing of this write is kept, as far as is known by now."""
+
     def discard(self) -> None:
         """Keep nothing of this write, as a dry run asks; its result is still returned."""
 

@@ -145,9 +145,8 @@ def _name_in(given: Object) -> str:
 
 def _discarded(change: Change[Outcome]) -> Change[Outcome]:
     def rehearsal(write: Transaction) -> Outcome:
-        outcome = change(write)
-        write.discard()
-        return outcome
+        write.discard()  # before it begins, so that quotas are left to the write itself
+        return change(write)
 
     return rehearsal
 

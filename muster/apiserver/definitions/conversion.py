@@ -6,7 +6,7 @@ request has `prepare` ask, and begins anew. Answers are remembered, so that the 
 
 from __future__ import annotations
 
-import asyncio
+import json
 import time
 import uuid
 from collections import OrderedDict
@@ -16,13 +16,15 @@ from typing import Any, Protocol
 
 from muster.apiserver.definitions.schemas import is_same, text_of
 from muster.apiserver.definitions.shaping import copied
-from muster.apiserver.definitions.webhooks import Endpoint, WebhookFailed, call, endpoint_of
+from muster.apiserver.outgoing import CallFailed, Client, endpoint_of, services_in_environment
 from muster.apiserver.statuses import Problem
 
 Json = dict[str, Any]
 _REMEMBERED_S = 60.0
 _REMEMBERED_BYTES = 32 * 1024 * 1024
 OBJECTS_A_CALL = 500
+_TIMEOUT_S = 30
+_ANSWER_BYTES = 32 * 1024 * 1024
 _CHANGEABLE = ("labels", "annotations")
 
 
@@ -58,10 +60,10 @@ class Unconverted(Exception):
 class ByWebhook:
     """Asks a server of the user's, and remembers its answers."""
 
-    endpoint: Endpoint
-    name: str  # of the kind, for messages
+    config: Json  # where it is
     _known: OrderedDict[tuple[bytes, str], tuple[float, Json]] = field(default_factory=OrderedDict)
     _size_bytes: int = 0
+    _client: Client = field(default_factory=lambda: Client(kept=0, most_bytes=_ANSWER_BYTES))
 
     def converted(self, given: Json, api_version: str) -> Json:
         found = self._fresh((_told_apart_by(given), api_version))
@@ -75,7 +77,7 @@ class ByWebhook:
         missing = [one for one in objects if self._fresh((_told_apart_by(one), api_version)) is None]
         for start in range(0, len(missing), OBJECTS_A_CALL):
             some = missing[start : start + OBJECTS_A_CALL]
-            answers = await asyncio.to_thread(self._ask, some, api_version)
+            answers = await self._ask(some, api_version)
             for given, answer in zip(some, answers, strict=True):
                 self._remember(given, api_version, answer)
 
@@ -93,7 +95,7 @@ class ByWebhook:
             (text, _), _ = self._known.popitem(last=False)
             self._size_bytes -= 2 * len(text)
 
-    def _ask(self, objects: list[Json], api_version: str) -> list[Json]:
+    async def _ask(self, objects: list[Json], api_version: str) -> list[Json]:
         identity = str(uuid.uuid4())
         review = {
             "kind": "ConversionReview",
@@ -102,10 +104,11 @@ class ByWebhook:
         }
         kind = f"{objects[0].get('apiVersion')}, Kind={objects[0].get('kind')}"
         try:
-            answer = call(self.endpoint, review)
-            return _checked(answer, objects, api_version=api_version, identity=identity)
-        except WebhookFailed as problem:
-            message = f"conversion webhook for {kind} failed: {problem}"
+            endpoint = endpoint_of(self.config, services_in_environment())
+            body = await self._client.post(endpoint, json.dumps(review).encode(), timeout_s=_TIMEOUT_S)
+            return _checked(_read(body), objects, api_version=api_version, identity=identity)
+        except CallFailed as failure:
+            message = f"conversion webhook for {kind} failed: {failure.problem}"
             raise Problem(500, "InternalError", message, details={}) from None
 
 
@@ -121,29 +124,39 @@ def converter_of(spec: Json) -> Converter:
     conversion = spec.get("conversion") or {}
     if conversion.get("strategy") != "Webhook":
         return ByName()
-    return ByWebhook(endpoint_of(conversion["webhook"]["clientConfig"]), spec["names"]["kind"])
+    return ByWebhook(conversion["webhook"]["clientConfig"])
 
 
 # What a webhook answers ----------------------------------------------------------------------------------------------
 
 
+def _read(body: bytes) -> Json:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        raise CallFailed("the answer is no JSON") from None
+    if not isinstance(found, dict):
+        raise CallFailed("the answer is no object")
+    return found
+
+
 def _checked(answer: Json, objects: list[Json], *, api_version: str, identity: str) -> list[Json]:
-    """The objects of an answer; raises WebhookFailed for whatever a webhook must not do."""
+    """The objects of an answer; raises CallFailed for whatever a webhook must not do."""
     if answer.get("kind") != "ConversionReview" or answer.get("apiVersion") != "apiextensions.k8s.io/v1":
-        raise WebhookFailed("invalid response: expected a ConversionReview of apiextensions.k8s.io/v1")
+        raise CallFailed("invalid response: expected a ConversionReview of apiextensions.k8s.io/v1")
     response = answer.get("response")
     if not isinstance(response, dict):
-        raise WebhookFailed("no response provided")
+        raise CallFailed("no response provided")
     if response.get("uid") != identity:
-        raise WebhookFailed(f'expected response.uid="{identity}"')
+        raise CallFailed(f'expected response.uid="{identity}"')
     result = response.get("result")
     told = result if isinstance(result, dict) else {}
     if told.get("status") != "Success":
-        raise WebhookFailed(str(told.get("message") or "the webhook gave no reason"))
+        raise CallFailed(str(told.get("message") or "the webhook gave no reason"))
     converted = response.get("convertedObjects")
     if not isinstance(converted, list) or len(converted) != len(objects):
         count = len(converted) if isinstance(converted, list) else 0
-        raise WebhookFailed(f"webhook returned {count} objects, expected {len(objects)}")
+        raise CallFailed(f"webhook returned {count} objects, expected {len(objects)}")
     for index, (given, one) in enumerate(zip(objects, converted, strict=True)):
         _check_converted(given, one, api_version=api_version, place=f"object at index {index}")
     return converted
@@ -151,19 +164,19 @@ def _checked(answer: Json, objects: list[Json], *, api_version: str, identity: s
 
 def _check_converted(given: Json, one: Any, *, api_version: str, place: str) -> None:
     if not isinstance(one, dict):
-        raise WebhookFailed(f"invalid converted {place}: is no object")
+        raise CallFailed(f"invalid converted {place}: is no object")
     for name, wanted in (("apiVersion", api_version), ("kind", given.get("kind"))):
         if (actual := one.get(name)) != wanted:
             word = "groupVersion" if name == "apiVersion" else name
-            raise WebhookFailed(f"invalid converted {place}: invalid {word} (expected {wanted}, received {actual})")
+            raise CallFailed(f"invalid converted {place}: invalid {word} (expected {wanted}, received {actual})")
     metadata = one.get("metadata")
     if not isinstance(metadata, dict):
-        raise WebhookFailed(f"invalid metadata of converted {place}: missing metadata in converted object")
+        raise CallFailed(f"invalid metadata of converted {place}: missing metadata in converted object")
     before = given.get("metadata") or {}
     for name in ("name", "namespace", "uid"):
         if metadata.get(name) != before.get(name):
             shown = f"{name} must not be changed"
-            raise WebhookFailed(f"invalid metadata of converted {place}: {shown}")
+            raise CallFailed(f"invalid metadata of converted {place}: {shown}")
 
 
 def _with_metadata(given: Json, one: Json) -> Json:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import NamedTuple
 
+from muster.apiserver.outgoing import CallFailed, Client, endpoint_of, services_in_environment
 from muster.apiserver.rights.access import Access
 from muster.apiserver.served import Catalog
 from muster.apiserver.statuses import Problem, internal_error
 from muster.apiserver.webhooks.asking import authorizer_of
 from muster.apiserver.webhooks.attributes import Attributes
-from muster.apiserver.webhooks.client import CallFailed, Client, endpoint_of, services_in_environment
 from muster.apiserver.webhooks.kept import Kept
 from muster.apiserver.webhooks.matching import in_version, is_meant, is_selected, matched, webhooks_in
 from muster.apiserver.webhooks.policies import BINDINGS, Listener, Policies

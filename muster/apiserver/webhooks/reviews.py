@@ -8,11 +8,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from muster.apiserver.outgoing import CallFailed
 from muster.apiserver.patches import JSON_PATCH, apply_patch
 from muster.apiserver.requests import MOST_DEPTH, depth_of
 from muster.apiserver.statuses import Problem, internal_error
 from muster.apiserver.webhooks.attributes import Attributes, Sort
-from muster.apiserver.webhooks.client import CallFailed
 from muster.store.kinds import Object
 
 GROUP = "admission.k8s.io"

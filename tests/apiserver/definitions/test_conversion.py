@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from muster.apiserver import outgoing
 from muster.apiserver.certificates import prepare
-from muster.apiserver.definitions import webhooks
 from muster.apiserver.definitions.conversion import ByWebhook
 from tests.apiserver.definitions.servers import DEFINITIONS, MERGE, TABLE, Here
 from tests.apiserver.definitions.stories import GROUP, two_versions
@@ -171,7 +171,7 @@ def test_a_service_is_reached_only_where_it_is_mapped_to_loopback(webhook, monke
         ("default/convert=10.0.0.1:443", "not an address of loopback"),
         (f"default/convert=127.0.0.1:{webhook.port}", ""),
     ):
-        monkeypatch.setenv(webhooks.SERVICES, mapped)
+        monkeypatch.setenv(outgoing.SERVICES, mapped)
         here = Here()
         here.request("POST", DEFINITIONS, with_webhook(webhook, dict(config)))
         here.request("POST", FIRST, widget("v1", old=1))
@@ -194,7 +194,7 @@ def test_a_webhook_that_nobody_vouches_for_is_not_asked(webhook):
 def test_what_is_remembered_is_bounded(monkeypatch):
     monkeypatch.setattr("muster.apiserver.definitions.conversion._REMEMBERED_BYTES", 1_000)
     monkeypatch.setattr("muster.apiserver.definitions.conversion.OBJECTS_A_CALL", 5)
-    converter = ByWebhook(webhooks.endpoint_of({"url": "https://127.0.0.1/"}), "Widget")
+    converter = ByWebhook({"url": "https://127.0.0.1/"})
     for number in range(100):
         converter._remember({"number": number}, "a/v1", {})
     assert len(converter._known) <= 60

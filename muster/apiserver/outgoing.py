@@ -1,7 +1,7 @@
-"""HTTPS to webhooks: one request and one answer of bounded size by a deadline, on connections that are kept.
+"""HTTPS to servers of users' own: one request and one answer of bounded size by a deadline.
 
-Muster has no network of services: one that a webhook names is reached where a setting maps it to an address here.
-Called by `dispatch`.
+Muster has no network of services: one that a configuration names is reached where a setting maps it to an address
+here. Called by `webhooks.dispatch` for admission and by `definitions.conversion`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import ipaddress
 import os
 import ssl
 from collections import OrderedDict
@@ -32,6 +33,7 @@ class CallFailed(Exception):
 
     def __init__(self, problem: str, *, step: str = "failed to call webhook") -> None:
         super().__init__(f"{step}: {problem}")
+        self.problem = problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,13 @@ def endpoint_of(config: Object, services: Mapping[str, str]) -> Endpoint:
         return Endpoint(url, host, parts.port or 443, path, host, authority)
     service = config["service"]
     named = f"{service['namespace']}/{service['name']}"
-    host, colon, port = services.get(named, "").rpartition(":")
-    if not colon or not port.isdigit():
-        raise CallFailed(f"there is no network of services: map {named} to an address with {SERVICES}")
+    where = services.get(named, "")
+    host, _, port = where.rpartition(":")
+    if not where:
+        raise CallFailed(f"there is no network of services: map {named} to an address of loopback with {SERVICES}")
+    if not (port.isdigit() and _is_loopback(host)):
+        problem = f"{SERVICES} maps {named} to {where}, which is not an address of loopback with a port"
+        raise CallFailed(problem)
     path = service.get("path") or "/"
     server_name = f"{service['name']}.{service['namespace']}.svc"
     url = f"https://{server_name}:{service.get('port', 443)}{path}"
@@ -69,6 +75,13 @@ def services_in_environment() -> dict[str, str]:
     """Which services are where, as the setting says."""
     pairs = (one.partition("=") for one in os.environ.get(SERVICES, "").split(",") if "=" in one)
     return {name.strip(): where.strip() for name, _, where in pairs}
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _authority(bundle: str) -> str:
@@ -84,9 +97,11 @@ def _context(authority: str) -> ssl.SSLContext:
 
 
 class Client:
-    """Sends reviews. A connection serves one request at a time and goes back to be used again."""
+    """Sends reviews. A connection serves one request at a time; some are kept to be used again."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, kept: int = _KEPT, most_bytes: int = MOST_BYTES) -> None:
+        self._kept = kept
+        self._most_bytes = most_bytes  # of an answer
         self._idle: OrderedDict[tuple[Endpoint, int], _Connection] = OrderedDict()
 
     async def post(self, endpoint: Endpoint, body: bytes, *, timeout_s: int) -> bytes:
@@ -115,7 +130,7 @@ class Client:
                 return await self._ask(kept, endpoint, path, body)
             except _Stale:
                 pass  # the other side has closed it meanwhile: nothing was lost
-        return await self._ask(await _connected(endpoint), endpoint, path, body)
+        return await self._ask(await _connected(endpoint, self._most_bytes), endpoint, path, body)
 
     async def _ask(self, connection: _Connection, endpoint: Endpoint, path: str, body: bytes) -> tuple[int, bytes]:
         try:
@@ -125,7 +140,7 @@ class Client:
             raise
         if is_kept:
             self._idle[endpoint, id(connection)] = connection
-            if len(self._idle) > _KEPT:
+            if len(self._idle) > self._kept:
                 self._idle.popitem(last=False)[1].abort()
         else:
             connection.abort()
@@ -145,7 +160,7 @@ class _Stale(Exception):
     """A connection that was closed before a word of the answer came."""
 
 
-async def _connected(endpoint: Endpoint) -> _Connection:
+async def _connected(endpoint: Endpoint, most_bytes: int) -> _Connection:
     context = _context(endpoint.authority)
     reader, writer = await asyncio.open_connection(
         endpoint.host,
@@ -154,14 +169,15 @@ async def _connected(endpoint: Endpoint) -> _Connection:
         server_hostname=endpoint.server_name,
         limit=_MOST_HEAD_BYTES,
     )
-    return _Connection(reader, writer)
+    return _Connection(reader, writer, most_bytes)
 
 
 class _Connection:
     """HTTP/1.1 on one connection."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most_bytes: int) -> None:
         self._reader = reader
+        self._most_bytes = most_bytes
         self._writer = writer
         self._is_used = False
 
@@ -193,8 +209,8 @@ class _Connection:
         length = headers.get("content-length", "")
         if not (length.isascii() and length.isdigit() and len(length) < 12):
             raise ValueError("the answer does not say how long it is")
-        if int(length) > MOST_BYTES:
-            raise ValueError(f"the answer is longer than {MOST_BYTES} bytes")
+        if int(length) > self._most_bytes:
+            raise ValueError(f"the answer is longer than {self._most_bytes} bytes")
         return await self._reader.readexactly(int(length))
 
     async def _chunks(self) -> bytes:
@@ -204,8 +220,8 @@ class _Connection:
             line = (await self._reader.readuntil(b"\r\n")).partition(b";")[0].strip()
             length = int(line, 16)
             size += length
-            if length < 0 or size > MOST_BYTES:
-                raise ValueError(f"the answer is longer than {MOST_BYTES} bytes")
+            if length < 0 or size > self._most_bytes:
+                raise ValueError(f"the answer is longer than {self._most_bytes} bytes")
             chunk = await self._reader.readexactly(length + 2)
             if not length:
                 return b"".join(parts)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from muster.apiserver.certificates import TlsFiles, prepare
-from muster.apiserver.webhooks.client import CallFailed, Client, Endpoint, endpoint_of
+from muster.apiserver.outgoing import CallFailed, Client, Endpoint, endpoint_of
 
 OK = b"HTTP/1.1 200 OK\r\n"
 HEAD = OK + b"Content-Length: 2\r\n"
