@@ -108,10 +108,17 @@ class Addresses:
     def _first_free(self, what: str, candidates: Iterable[str | int], used: Iterable[object]) -> str | int:
         """One that nobody has; what was promised to others is given again only where there is nothing else."""
         taken = set(used)
-        free = [one for one in candidates if one not in taken]
-        found = next((one for one in free if one not in self._promised), free[0] if free else None)
-        if found is None:
-            raise internal_error(f"failed to allocate a {what}: range is full")
+        promised: str | int | None = None
+        for found in candidates:
+            if found in taken:
+                continue
+            if found not in self._promised:
+                break
+            promised = promised or found
+        else:
+            if promised is None:
+                raise internal_error(f"failed to allocate a {what}: range is full")
+            found = promised
         self._promised[found] = None
         if len(self._promised) > _PROMISED:
             self._promised.popitem(last=False)
