@@ -85,9 +85,8 @@ def _check_kind(given: Object, served: Served) -> None:
     wanted, wanted_version = served.kind.kind, served.api_version
     kind, version = given.get("kind") or wanted, given.get("apiVersion") or wanted_version
     if (kind, version) != (wanted, wanted_version):
-        raise bad_request(
-            f'{kind} in version "{version}" cannot be handled as a {wanted} in version "{wanted_version}"'
-        )
+        said = str(version).rpartition("/")[2]
+        raise bad_request(f'{kind} in version "{said}" cannot be handled as a {wanted} in version "{wanted_version}"')
     given.update(kind=kind, apiVersion=version)
 
 

@@ -180,7 +180,8 @@ async def patch(api: Api, request: Request, target: Target, part: Part = Part.MA
         if is_strategic:
             after.update(kind=served.kind.kind, apiVersion=served.api_version)  # such a patch cannot change them
         if after.get("metadata") is None:
-            raise bad_request("the name of the object is not known any more: the patch has removed the metadata")
+            told = f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+            raise bad_request(told)
         settle_namespace(after, target)
         settle_name(after, target)
         if (given := metadata_of(after).get("uid")) not in (None, "", uid):

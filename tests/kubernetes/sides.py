@@ -22,6 +22,22 @@ _MADE_UP = (
 )
 _STORAGE = re.compile(r"StorageError: .*AdditionalErrorMsg: ")  # how the real server's own store begins
 _OWN = ("managedFields", "selfLink")
+_VALUE = re.compile(r'((?:Invalid|Unsupported|Duplicate) value: (?:"[^"{]*"|-?\d+|true|false))')
+# Where a message of 400 goes on in words of the server's own: how its parser is made, or its libraries.
+_OWN_WORDS = (
+    (re.compile(r"(cannot be handled as an? \w+).*", re.DOTALL), r"\1"),
+    (re.compile(r"(couldn't get version/kind; )?json parse error: .*", re.DOTALL), "PARSE"),
+    (re.compile(r"the object provided is unrecognized \(must be of type DeleteOptions\): "), ""),
+    (
+        re.compile(
+            r"(error decoding patch: |json: cannot unmarshal|Invalid JSON Patch|unexpected end of JSON).*", re.DOTALL
+        ),
+        "PATCH",
+    ),
+    (re.compile(r"(invalid continue token: ).*"), r"\1"),
+    (re.compile(r"unable to parse requirement: .*|invalid selector: .*|strconv\.ParseInt: .*"), "SELECTOR"),
+    (re.compile(r"(strict decoding error: ).*", re.DOTALL), r"\1"),
+)
 _AGE = re.compile(r"(\d+[smhd])+|<unknown>|<invalid>")
 _END = "zz-end"
 
@@ -152,8 +168,22 @@ def _refusal(status: Json) -> Json:
     details = dict(status.get("details") or {})
     causes = details.pop("causes", [])
     details["causes"] = sorted({(one.get("field", ""), one.get("reason", "")) for one in causes})
-    message = status.get("message", "") if status.get("code") not in (400, 422) else ""
-    return {**status, "details": details, "message": _STORAGE.sub("", message)}
+    message = _STORAGE.sub("", status.get("message", ""))
+    if status.get("code") == 422:
+        message = _form_of_invalid(message, causes)
+    elif status.get("code") == 400:
+        for pattern, form in _OWN_WORDS:
+            message = pattern.sub(form, message)
+    return {**status, "details": details, "message": message}
+
+
+def _form_of_invalid(message: str, causes: list[Json]) -> Any:
+    """What a refusal of an object says before the sentences that each server has of its own: what, and which values."""
+    if any(one.get("field") == "patch" for one in causes) or " is invalid: " not in message:
+        return ""
+    found = [(one.get("field", ""), _VALUE.match(one.get("message", ""))) for one in causes]
+    values = sorted({(field, value[1]) for field, value in found if value is not None})
+    return [message.partition(" is invalid: ")[0], values]
 
 
 def _without_chance(text: str) -> str:
