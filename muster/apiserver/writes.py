@@ -25,7 +25,7 @@ from muster.apiserver.namespaces import delete_namespace
 from muster.apiserver.patches import STRATEGIC_PATCH, apply_patch, refuse_unknown_form
 from muster.apiserver.requests import Request, Target
 from muster.apiserver.rights.access import question_of
-from muster.apiserver.rights.escalation import check_grant
+from muster.apiserver.rights.escalation import check_grant, check_signing
 from muster.apiserver.rights.rbac import RESOURCES
 from muster.apiserver.served import Served
 from muster.apiserver.statuses import MODIFIED, Problem, bad_request, conflict, invalid, invalid_options
@@ -107,13 +107,15 @@ def _granting(
     api: Api, request: Request, target: Target, how: Callable[[Object], Object]
 ) -> Callable[[Object], Object]:
     """The same change, refused where it would give rights that the writer does not have."""
-    if target.served.resource not in RESOURCES:
+    resource = target.served.resource
+    if resource not in RESOURCES and resource != CERTIFICATES:
         return how
 
     def checked(before: Object) -> Object:
         had = deepcopy(before)  # a patch may use up what it is given
         after = how(before)
-        check_grant(api.access, request.user, target, after, had)
+        check = check_signing if resource == CERTIFICATES else check_grant
+        check(api.access, request.user, target, after, had)
         return after
 
     return checked

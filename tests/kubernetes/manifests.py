@@ -68,6 +68,19 @@ def problems(server: Server, resources: Resources, items: Sequence[Any]) -> Iter
             yield f"{answer.status} {answer.json.get('message', '')}"
 
 
+def verdict(server: Server, resources: Resources, item: Json) -> list[Any]:
+    """What a server says to an object: the code, the reason, and which fields are to blame for what."""
+    path = resources.path(item)
+    if not path:
+        return [0, "no such kind", []]
+    answer = server.request("POST", f"{path}?dryRun=All&fieldValidation=Strict", item)
+    if answer.status < 300:
+        return [answer.status, "", []]
+    causes = (answer.json.get("details") or {}).get("causes") or ()
+    blamed = sorted({(one.get("field", ""), one.get("reason", "")) for one in causes})
+    return [answer.status, answer.json.get("reason", ""), [list(one) for one in blamed]]
+
+
 def make_namespaces(server: Server, items: Sequence[Any]) -> None:
     """Have the namespaces that the objects of a file are in."""
     for item in items:

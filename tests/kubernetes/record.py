@@ -17,6 +17,7 @@ from tests.apiserver.definitions.servers import DEFINITIONS
 from tests.apiserver.definitions.stories import stories
 from tests.controllers.builtin.job_stories import STORIES
 from tests.controllers.builtin.muster_side import RECORDED
+from tests.kubernetes.added import added
 from tests.kubernetes.client import Client
 from tests.kubernetes.comparison import Question, Theirs, asked, broken, label_of, samples
 from tests.kubernetes.job_side import told
@@ -31,9 +32,9 @@ _STORIES_AT_ONCE = 8
 
 
 def questions() -> list[Question]:
-    """The broken objects whose verdicts are kept."""
-    found = [Question(f"{label_of(item)}: {what}", one) for item in samples() for what, one in broken(item)]
-    return found[::EVERY]
+    """The objects, broken or with a field added, whose verdicts are kept."""
+    changed = [(item, *one) for change in (broken, added) for item in samples() for one in change(item)]
+    return [Question(f"{label_of(item)}: {what}", one) for item, what, one in changed[::EVERY]]
 
 
 def main() -> None:

@@ -44,6 +44,23 @@ def check_grant(access: Access, user: User, target: Target, new: Object, before:
         _check_binding(access, user, target, new)
 
 
+def check_signing(access: Access, user: User, target: Target, new: Object, before: Object) -> None:
+    """Refuse to approve or to sign a request for a certificate for whom its signer does not trust with that."""
+    verb = {"approval": "approve", "status": "sign"}.get(target.subresource, "")
+    if not verb or (verb == "sign" and _certificate(new) == _certificate(before)):
+        return
+    signer = str(before["spec"].get("signerName") or "")
+    group, domain = target.served.kind.group, signer.partition("/")[0]
+    questions = (Question(verb, group, "signers", name=name) for name in (signer, f"{domain}/{ALL}"))
+    if not any(access.verdict(user, one).is_allowed for one in questions):
+        raise forbidden(target.key, f'user not permitted to {verb} requests with signerName "{signer}"')
+
+
+def _certificate(given: Object) -> object:
+    status = given.get("status")
+    return status.get("certificate") if isinstance(status, dict) else None
+
+
 def _content(given: Object) -> Object:
     """All but the metadata."""
     return {name: value for name, value in given.items() if name not in ("metadata", "kind", "apiVersion") and value}

@@ -13,6 +13,7 @@ from muster.apiserver.statuses import Problem
 from muster.store.clock import VirtualClock
 from muster.store.memory import MemoryStore
 from muster.store.records import Key
+from tests.apiserver.definitions.servers import Here
 
 
 def put(store: MemoryStore, key: Key, item: dict) -> None:
@@ -85,3 +86,39 @@ def test_node_ports(admission):
     assert "clusterIP" not in again["spec"], "that is carried over by the rules of the kind"
     without = service(type="LoadBalancer", allocateLoadBalancerNodePorts=False)
     assert "nodePort" not in admission.complete_new("services", without)["spec"]["ports"][0]
+
+
+def test_node_ports_that_are_used_up_are_said_to_be(store, admission):
+    ports = [{"port": number, "nodePort": number} for number in NODE_PORTS]
+    put(store, Key("services", "default", "all"), {"metadata": {"name": "all"}, "spec": {"ports": ports[1:]}})
+    last = admission.complete_new("services", service(type="NodePort"))
+    assert last["spec"]["ports"][0]["nodePort"] == NODE_PORTS.start
+    again = admission.complete_new("services", service(type="NodePort"))  # the first was promised, and never written
+    assert again["spec"]["ports"] == last["spec"]["ports"]
+    put(store, Key("services", "default", "last"), {"metadata": {"name": "last"}, "spec": {"ports": ports[:1]}})
+    with pytest.raises(Problem) as refused:
+        admission.complete_new("services", service(type="NodePort"))
+    assert (refused.value.code, refused.value.reason) == (500, "InternalError")
+    assert "failed to allocate a nodePort: range is full" in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"clusterIP": "10.0.0.7"}, "is not in the valid range. The range of valid IPs is 10.96.0.0/16"),
+        ({"clusterIP": "10.96.7.7"}, "provided IP is already allocated"),
+        ({"type": "NodePort", "ports": [{"port": 1, "nodePort": 80}]}, "The range of valid ports is 30000-32767"),
+        ({"type": "NodePort", "ports": [{"port": 1, "nodePort": 30007}]}, "provided port is already allocated"),
+        ({"type": "NodePort", "ports": [{"port": 1, "nodePort": 30007, "protocol": "UDP"}]}, ""),
+        ({"clusterIP": "10.96.7.8"}, ""),
+    ],
+)
+def test_a_choice_of_ones_own_has_to_be_free(spec, problem):
+    here = Here()
+    services = "/api/v1/namespaces/default/services"
+    first = service(type="NodePort", clusterIP="10.96.7.7", ports=[{"port": 1, "nodePort": 30007}])
+    assert here.request("POST", services, first).status == 201
+    answer = here.request("POST", services, {"metadata": {"name": "other"}, "spec": {"ports": [{"port": 1}], **spec}})
+    here.close()
+    assert answer.status == (422 if problem else 201)
+    assert problem in answer.json.get("message", "")

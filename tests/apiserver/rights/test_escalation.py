@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.apiserver.rights.guarded import RBAC, ROBOT, Guarded, guarded
+from tests.kubernetes.comparison import samples
 from tests.stopwatch import is_done_within
 
 MERGE = {"content-type": "application/merge-patch+json"}
@@ -31,6 +32,33 @@ def test_every_way_to_write_a_role_is_checked():
         assert not (await world.admin("GET", f"{HERE}/roles/r")).json.get("rules")
         await world.grant(ROBOT, SECRETS, name="secrets")
         assert (await world.ask(token, "PATCH", f"{HERE}/roles/r", {"rules": [SECRETS]}, **MERGE)).status == 200
+
+    guarded(story)
+
+
+CERTIFICATES = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+ALL_REQUESTS = {
+    "verbs": ["*"],
+    "apiGroups": ["certificates.k8s.io"],
+    "resources": ["certificatesigningrequests", "certificatesigningrequests/approval"],
+}
+
+
+def test_who_approves_a_certificate_needs_its_signers_trust():
+    async def story(world: Guarded) -> None:
+        token = await world.account()
+        await world.grant(ROBOT, ALL_REQUESTS)
+        asked = next(one for one in samples() if one["kind"] == "CertificateSigningRequest")
+        assert (await world.ask(token, "POST", CERTIFICATES, asked)).status == 201
+        approval, condition = f"{CERTIFICATES}/ann/approval", {"type": "Approved", "status": "True", "reason": "x"}
+        approved = {"status": {"conditions": [condition]}}
+        refused = await world.ask(token, "PATCH", approval, approved, **MERGE)
+        assert refused.status == 403
+        told = 'user not permitted to approve requests with signerName "kubernetes.io/kube-apiserver-client"'
+        assert refused.json["message"].endswith(told)
+        signers = {"verbs": ["approve"], "apiGroups": ["certificates.k8s.io"], "resources": ["signers"]}
+        await world.grant(ROBOT, {**signers, "resourceNames": ["kubernetes.io/*"]}, name="signers")
+        assert (await world.ask(token, "PATCH", approval, approved, **MERGE)).status == 200
 
     guarded(story)
 
