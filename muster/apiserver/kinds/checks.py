@@ -77,6 +77,15 @@ def unique(key: str = "") -> Check:
     return check
 
 
+def needed(check: Check) -> Check:
+    """A value that has to be there, and then obeys a check."""
+
+    def check_needed(value: Any, path: str) -> Problems:
+        yield from check(value, path) if value else iter([required(path)])
+
+    return check_needed
+
+
 def keyed(key: str, check: Check) -> Check:
     """A list of objects that each obey a check and differ in a key."""
     return both(each(check), unique(key))
@@ -260,7 +269,8 @@ def annotation_keys(value: Mapping[str, str], path: str) -> Problems:
             yield invalid(path, key, problem)
 
 
-def _requirement(value: Object, path: str) -> Problems:
+def label_requirement(value: Object, path: str, *, compares: bool = False, checks_values: bool = True) -> Problems:
+    """One requirement of a selector; those of nodes may also compare with a number."""
     values = value.get("values") or ()
     match value.get("operator"):
         case "In" | "NotIn":
@@ -269,15 +279,18 @@ def _requirement(value: Object, path: str) -> Problems:
         case "Exists" | "DoesNotExist":
             if values:
                 yield forbidden(f"{path}.values", "may not be given for Exists and DoesNotExist")
+        case "Gt" | "Lt" if compares:
+            if len(values) != 1:
+                yield required(f"{path}.values", "must be a single value for Gt and Lt")
         case other:
             yield invalid(f"{path}.operator", other, "is no operator of a selector")
-    yield from qualified_name(value.get("key", ""), f"{path}.key")
-    for index, one in enumerate(values):
+    yield from qualified_name(value.get("key") or "", f"{path}.key")
+    for index, one in enumerate(values if checks_values else ()):
         if problem := label_value_problem(one):
             yield invalid(f"{path}.values[{index}]", one, problem)
 
 
-label_selector = fields("", {"matchLabels": labels, "matchExpressions": each(_requirement)})
+label_selector = fields("", {"matchLabels": labels, "matchExpressions": each(label_requirement)})
 
 
 def matches_labels(selector: Object, given: Mapping[str, str]) -> bool:

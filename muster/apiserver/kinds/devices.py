@@ -18,6 +18,7 @@ from muster.apiserver.kinds.checks import (
     each,
     fields,
     labels,
+    needed,
     not_negative,
     one_of,
     qualified_name,
@@ -162,11 +163,7 @@ def _fill_template(template: Object) -> None:
 
 def _wanted(request: Object, path: str) -> Problems:
     """What one request, or one of its choices, asks for."""
-    name = request.get("deviceClassName") or ""
-    if not name:
-        yield required(f"{path}.deviceClassName")
-    else:
-        yield from dns_subdomain(name, f"{path}.deviceClassName")
+    yield from needed(dns_subdomain)(request.get("deviceClassName") or "", f"{path}.deviceClassName")
     yield from _selectors(request.get("selectors") or [], f"{path}.selectors")
     mode, count = request.get("allocationMode"), request.get("count") or 0
     if mode not in _MODES:
@@ -329,15 +326,13 @@ def _taint(value: Object, path: str) -> Problems:
     yield from qualified_name(value.get("key") or "", f"{path}.key")
     if problem := label_value_problem(value.get("value") or ""):
         yield invalid(f"{path}.value", value["value"], problem)
-    effect = value.get("effect") or ""
-    yield from _EFFECTS(effect, f"{path}.effect") if effect else iter([required(f"{path}.effect")])
+    yield from needed(_EFFECTS)(value.get("effect") or "", f"{path}.effect")
 
 
 def _consumed(value: Object, path: str) -> Problems:
     if not value.get("counters"):
         yield required(f"{path}.counters")
-    name = value.get("counterSet") or ""
-    yield from dns_label(name, f"{path}.counterSet") if name else iter([required(f"{path}.counterSet")])
+    yield from needed(dns_label)(value.get("counterSet") or "", f"{path}.counterSet")
 
 
 def _binding_conditions(device: Object, path: str) -> Problems:
@@ -400,8 +395,8 @@ def _check_slice(given: Object) -> Problems:
     if spec.get("sharedCounters") and devices:
         yield invalid("spec", "", "only one of `sharedCounters` and `devices` may be given")
     for index, counters in enumerate(spec.get("sharedCounters") or ()):
-        name, where = counters.get("name") or "", f"spec.sharedCounters[{index}]"
-        yield from dns_label(name, f"{where}.name") if name else iter([required(f"{where}.name")])
+        where = f"spec.sharedCounters[{index}]"
+        yield from needed(dns_label)(counters.get("name") or "", f"{where}.name")
         if not counters.get("counters"):
             yield required(f"{where}.counters")
 

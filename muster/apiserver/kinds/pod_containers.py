@@ -12,6 +12,7 @@ from muster.apiserver.kinds.checks import (
     entry_key,
     fields,
     local_path,
+    needed,
     not_negative,
     one_of,
     port_name,
@@ -99,11 +100,7 @@ _VALUE_SOURCES = {
 
 
 def _variable(value: Object, path: str) -> Problems:
-    name = value.get("name") or ""
-    if not name:
-        yield required(f"{path}.name")
-    else:
-        yield from variable_name(name, f"{path}.name")
+    yield from needed(variable_name)(value.get("name") or "", f"{path}.name")
     source = value.get("valueFrom")
     if source is None:
         return
@@ -383,8 +380,8 @@ def _resize_policies(value: list[Object], path: str, pod: PodFacts) -> Problems:
         if name in seen:
             yield duplicate(f"{path}[{index}]", name)
         seen.add(name)
-        yield from one_of("cpu", "memory")(name, path) if name else iter([required(path)])
-        yield from one_of("NotRequired", "RestartContainer")(restart, path) if restart else iter([required(path)])
+        yield from needed(one_of("cpu", "memory"))(name, path)
+        yield from needed(one_of("NotRequired", "RestartContainer"))(restart, path)
         if pod.restart_policy == "Never" and restart != "NotRequired":
             yield invalid(path, restart, "must be NotRequired when the pod never restarts")
 

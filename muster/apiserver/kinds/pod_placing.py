@@ -12,6 +12,7 @@ from muster.apiserver.kinds.checks import (
     dns_subdomain,
     each,
     fields,
+    label_requirement,
     label_selector,
     one_of,
     qualified_name,
@@ -30,26 +31,6 @@ _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 # Nodes ---------------------------------------------------------------------------------------------------------------
 
 
-def _node_requirement(value: Object, path: str, *, checks_values: bool) -> Problems:
-    values = value.get("values") or ()
-    match value.get("operator"):
-        case "In" | "NotIn":
-            if not values:
-                yield required(f"{path}.values", "must be given for In and NotIn")
-        case "Exists" | "DoesNotExist":
-            if values:
-                yield forbidden(f"{path}.values", "may not be given for Exists and DoesNotExist")
-        case "Gt" | "Lt":
-            if len(values) != 1:
-                yield required(f"{path}.values", "must be a single value for Gt and Lt")
-        case other:
-            yield invalid(f"{path}.operator", other, "is no operator of a selector")
-    yield from qualified_name(value.get("key") or "", f"{path}.key")
-    for index, one in enumerate(values if checks_values else ()):
-        if problem := label_value_problem(one):
-            yield invalid(f"{path}.values[{index}]", one, problem)
-
-
 def _node_field(value: Object, path: str) -> Problems:
     values = value.get("values") or ()
     if value.get("operator") not in ("In", "NotIn"):
@@ -65,7 +46,8 @@ def _node_field(value: Object, path: str) -> Problems:
 
 def _node_term(value: Object, path: str, *, checks_values: bool = True) -> Problems:
     for index, one in enumerate(value.get("matchExpressions") or ()):
-        yield from _node_requirement(one, f"{path}.matchExpressions[{index}]", checks_values=checks_values)
+        where = f"{path}.matchExpressions[{index}]"
+        yield from label_requirement(one, where, compares=True, checks_values=checks_values)
     for index, one in enumerate(value.get("matchFields") or ()):
         yield from _node_field(one, f"{path}.matchFields[{index}]")
 

@@ -9,7 +9,7 @@ from muster.apiserver.cel import BOOL, DYN, STRING, STRING_OR_NULL, CelProblem, 
 from muster.apiserver.kinds.access import path_segment_problem
 from muster.apiserver.kinds.admission_variables import OF_POLICIES, own_variables
 from muster.apiserver.kinds.base import kind_rules
-from muster.apiserver.kinds.checks import dns_subdomain, each, fields, label_selector, one_of, qualified_name
+from muster.apiserver.kinds.checks import dns_subdomain, each, fields, label_selector, needed, one_of, qualified_name
 from muster.apiserver.kinds.pod_defaults import fill
 from muster.apiserver.kinds.problems import Problems, duplicate, forbidden, invalid, not_supported, required
 from muster.model.labels import dns1035_label_problem, dns1123_subdomain_problem
@@ -107,10 +107,7 @@ def _conditions(spec: Object, variables: dict[str, Type]) -> Problems:
             yield required(f"{path}.expression")
         else:
             yield from _expression(text, f"{path}.expression", variables, BOOL)
-        if not name:
-            yield required(f"{path}.name")
-        else:
-            yield from qualified_name(name, f"{path}.name")
+        yield from needed(qualified_name)(name, f"{path}.name")
         if name in seen:
             yield duplicate(f"{path}.name", name)
         seen.add(name)
@@ -216,10 +213,7 @@ def _check_mutating(policy: Object) -> Problems:
     spec = policy["spec"]
     yield from _check_common(spec, [])
     again = spec.get("reinvocationPolicy") or ""
-    if not again:
-        yield required("spec.reinvocationPolicy")
-    else:
-        yield from one_of("IfNeeded", "Never")(again, "spec.reinvocationPolicy")
+    yield from needed(one_of("IfNeeded", "Never"))(again, "spec.reinvocationPolicy")
     if not spec.get("mutations"):
         yield required("spec.mutations", "mutations must contain at least one item")
     for index, one in enumerate(spec.get("mutations") or ()):
@@ -263,11 +257,7 @@ def _reference(reference: Object, path: str) -> Problems:
 
 def _check_binding(binding: Object) -> Problems:
     spec = binding["spec"]
-    name = spec.get("policyName") or ""
-    if not name:
-        yield required("spec.policyName")
-    else:
-        yield from dns_subdomain(name, "spec.policyName")
+    yield from needed(dns_subdomain)(spec.get("policyName") or "", "spec.policyName")
     if spec.get("paramRef") is not None:
         yield from _reference(spec["paramRef"], "spec.paramRef")
     if spec.get("matchResources") is not None:

@@ -14,6 +14,7 @@ from muster.apiserver.kinds.checks import (
     each,
     fields,
     labels,
+    needed,
     one_of,
     port_number,
     port_or_name,
@@ -318,10 +319,7 @@ _SLICE_PORT = fields("", {"protocol": one_of(*_PROTOCOLS), "appProtocol": qualif
 
 def _check_slice(endpoint_slice: Object) -> Problems:
     kind = endpoint_slice.get("addressType") or ""
-    if not kind:
-        yield required("addressType")
-    else:
-        yield from one_of("IPv4", "IPv6", "FQDN")(kind, "addressType")
+    yield from needed(one_of("IPv4", "IPv6", "FQDN"))(kind, "addressType")
     endpoints, ports = endpoint_slice.get("endpoints") or [], endpoint_slice.get("ports") or []
     if len(endpoints) > ENDPOINTS_MOST:
         yield too_many("endpoints", len(endpoints), ENDPOINTS_MOST)

@@ -11,6 +11,7 @@ from muster.apiserver.kinds.checks import (
     dns_subdomain,
     fields,
     label_selector,
+    needed,
     no_back_steps,
     one_of,
     qualified_name,
@@ -236,11 +237,7 @@ def _fill_class(storage_class: Object) -> None:
 
 
 def _check_class(storage_class: Object) -> Problems:
-    provisioner = storage_class.get("provisioner") or ""
-    if not provisioner:
-        yield required("provisioner")
-    else:
-        yield from qualified_name(provisioner.lower(), "provisioner")
+    yield from needed(qualified_name)((storage_class.get("provisioner") or "").lower(), "provisioner")
     for name in storage_class.get("parameters") or {}:
         if not name:
             yield invalid("parameters", name, "field can not be empty")
