@@ -95,7 +95,7 @@ def _take_from(objects: Objects, write: Transaction, budget: Object, pod: str) -
     metadata, status = budget["metadata"], dict(budget.get("status") or {})
     name = metadata["name"]
     if status.get("observedGeneration", 0) < metadata.get("generation", 0):
-        raise _blocked(f"The disruption budget {name} is still being processed by the server.")
+        raise _blocked(f"The disruption budget {name} is still being processed by the server.", retry_s=_RETRY_S)
     allowed = status.get("disruptionsAllowed", 0)
     if allowed <= 0:
         needed, healthy = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
@@ -106,7 +106,10 @@ def _take_from(objects: Objects, write: Transaction, budget: Object, pod: str) -
     objects.modify(key, lambda before: {**before, "status": status}, part=Part.STATUS)(write)
 
 
-def _blocked(why: str) -> Problem:
+def _blocked(why: str, retry_s: int = 0) -> Problem:
+    """Why a pod stays; clients that are told when to try again do so by themselves, and say nothing meanwhile."""
     message = "Cannot evict pod as it would violate the pod's disruption budget."
-    details = {"causes": [{"reason": "DisruptionBudget", "message": why}], "retryAfterSeconds": _RETRY_S}
+    details: Object = {"causes": [{"reason": "DisruptionBudget", "message": why}]}
+    if retry_s:
+        details["retryAfterSeconds"] = retry_s
     return Problem(429, "TooManyRequests", message, details=details)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,8 @@ import pytest
 import yaml
 
 from tests.e2e import process
-from tests.e2e.transcripts import FOLDER, Session, first_difference, steps
+from tests.e2e.transcripts import FOLDER, VERSIONS, Session, kubectl_folders
 from tests.kubernetes import plane
-from tests.kubernetes.build import NoControlPlane, older_kubectl, program
 from tests.support import shared
 
 TRANSCRIPTS = sorted(path.stem for path in FOLDER.glob("*.txt"))
@@ -37,20 +35,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def kubectls(tmp_path_factory):
-    """A folder for the PATH by version, each with one kubectl in it."""
-    if not os.environ.get("MUSTER_KUBERNETES"):
-        pytest.skip("needs kubectl: make test-kubernetes, or set MUSTER_KUBERNETES=1")
-    try:
-        commands = {"1.36": f'exec "{program()}" kubectl "$@"', "1.32": f'exec "{older_kubectl()}" "$@"'}
-    except NoControlPlane as missing:
-        pytest.skip(str(missing))
-    folders = {}
-    for version, command in commands.items():
-        folders[version] = tmp_path_factory.mktemp(f"kubectl-{version}")
-        script = folders[version] / "kubectl"
-        script.write_text(f"#!/bin/sh\n{command}\n")
-        script.chmod(0o755)
-    return folders
+    return kubectl_folders(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
@@ -94,34 +79,15 @@ def server(request, name):
     return request.getfixturevalue(wanted)
 
 
-@pytest.fixture(params=["1.36", "1.32"])
+@pytest.fixture(params=VERSIONS)
 def session(request, server, kubectls, name, tmp_path):
-    """A namespace of its own, that kubectl takes where no other is said."""
-    folder, namespace = kubectls[request.param], f"{name}-{request.param.replace('.', '-')}"
-    variables = {
-        "HOME": str(tmp_path),
-        "KUBECONFIG": str(tmp_path / "kubeconfig"),
-        "LC_ALL": "C",
-        "PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin",
-        "TZ": "UTC",
-    }
-    copy = [folder / "kubectl", "--kubeconfig", server.kubeconfig, "config", "view", "--raw", "--flatten"]
-    (tmp_path / "kubeconfig").write_bytes(subprocess.check_output(copy))
-    for command in (
-        ["config", "set-context", "--current", "--namespace", namespace],
-        ["create", "namespace", namespace],
-    ):
-        subprocess.run([folder / "kubectl", *command], env=variables, check=True, capture_output=True)
-    session = Session(tmp_path, namespace, variables, is_muster=server.is_muster)
+    namespace = f"{name}-{request.param.replace('.', '-')}"
+    session = Session(tmp_path, namespace, is_muster=server.is_muster)
+    session.open(kubectls[request.param], server.kubeconfig)
     yield session
     session.close()
 
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)
 def test_a_session(session, name):
-    for step in steps((FOLDER / f"{name}.txt").read_text()):
-        expected, seen = session.run(step)
-        if problem := first_difference(expected, seen):
-            pytest.fail(
-                f"{name}.txt, line {step.line}: $ {step.command}\n{problem}\n\n" + "\n".join(seen), pytrace=False
-            )
+    session.play(FOLDER / f"{name}.txt")

@@ -25,6 +25,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
+from tests.kubernetes.build import NoControlPlane, older_kubectl, program
+
+VERSIONS = ("1.36", "1.32")  # of kubectl
 FOLDER = Path(__file__).resolve().parent / "transcripts"
 MANIFESTS = Path(__file__).resolve().parent / "manifests"
 COMMAND_S = 60.0
@@ -107,15 +112,57 @@ def first_difference(expected: Sequence[str], seen: Sequence[str]) -> str:
     return ""
 
 
+def kubectl_folders(make: pytest.TempPathFactory) -> dict[str, Path]:
+    """A folder for the PATH by version, each with one kubectl in it; without those there is nothing to test."""
+    if not os.environ.get("MUSTER_KUBERNETES"):
+        pytest.skip("needs kubectl: make test-kubernetes, or set MUSTER_KUBERNETES=1")
+    try:
+        commands = (f'exec "{program()}" kubectl "$@"', f'exec "{older_kubectl()}" "$@"')
+    except NoControlPlane as missing:
+        pytest.skip(str(missing))
+    folders = {}
+    for version, command in zip(VERSIONS, commands, strict=True):
+        folders[version] = make.mktemp(f"kubectl-{version}")
+        script = folders[version] / "kubectl"
+        script.write_text(f"#!/bin/sh\n{command}\n")
+        script.chmod(0o755)
+    return folders
+
+
 @dataclass(slots=True)
 class Session:
     """A shell that speaks to one server with one kubectl, in a namespace of its own."""
 
     folder: Path
     namespace: str
-    variables: dict[str, str]
+    variables: dict[str, str] = field(default_factory=dict)
     is_muster: bool = False
     _background: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    def open(self, kubectl: Path, kubeconfig: Path) -> None:
+        """Make the namespace, which kubectl takes from then on where no other is said."""
+        self.variables |= {
+            "HOME": str(self.folder),
+            "KUBECONFIG": str(self.folder / "kubeconfig"),
+            "LC_ALL": "C",
+            "PATH": f"{kubectl}:/usr/local/bin:/usr/bin:/bin",
+            "TZ": "UTC",
+        }
+        copy = [kubectl / "kubectl", "--kubeconfig", kubeconfig, "config", "view", "--raw", "--flatten"]
+        (self.folder / "kubeconfig").write_bytes(subprocess.check_output(copy))
+        for command in (
+            ["config", "set-context", "--current", "--namespace", self.namespace],
+            ["create", "namespace", self.namespace],
+        ):
+            subprocess.run([kubectl / "kubectl", *command], env=self.variables, check=True, capture_output=True)
+
+    def play(self, transcript: Path) -> None:
+        """Run a transcript to its end, or to the first difference."""
+        for step in steps(transcript.read_text()):
+            expected, seen = self.run(step)
+            if problem := first_difference(expected, seen):
+                where = f"{transcript.name}, line {step.line}: $ {step.command}"
+                pytest.fail(f"{where}\n{problem}\n\n" + "\n".join(seen), pytrace=False)
 
     def run(self, step: Step) -> tuple[list[str], list[str]]:
         """What was expected of a step, and the lines that came, with the exit code where it is not 0."""
