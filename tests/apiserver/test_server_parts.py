@@ -151,10 +151,10 @@ def test_an_eviction_takes_from_the_budget():
 
 
 @pytest.mark.parametrize(
-    ("allowed", "generation", "words"),
-    [(0, 1, "needs 1 healthy pods and has 1 currently"), (1, 0, "still being processed")],
+    ("allowed", "generation", "words", "retry_s"),
+    [(0, 1, "needs 1 healthy pods and has 1 currently", None), (1, 0, "still being processed", 10)],
 )
-def test_a_budget_that_is_used_up_holds_a_pod(allowed, generation, words):
+def test_a_budget_that_is_used_up_holds_a_pod(allowed, generation, words, retry_s):
     async def story(world: World) -> None:
         await running_pod(world, "a")
         await budget(world, "b", allowed, generation)
@@ -163,6 +163,7 @@ def test_a_budget_that_is_used_up_holds_a_pod(allowed, generation, words):
         (cause,) = held.json["details"]["causes"]
         assert cause["reason"] == "DisruptionBudget"
         assert words in cause["message"]
+        assert held.json["details"].get("retryAfterSeconds") == retry_s, "kubectl drain waits in silence if it is given"
         assert (await world.get(f"{PODS}/a")).status == 200
 
     in_world(story)

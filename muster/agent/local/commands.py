@@ -254,6 +254,14 @@ class Tcp:
         self._writer.close()
 
 
+def _entering(words: Sequence[str], options: CommandOptions) -> tuple[str, ...]:
+    """What goes before a command in a container that a runtime runs: its program, exec, and the container's name."""
+    if not words:
+        return ()
+    flags = (("--interactive", options.has_stdin), ("--tty", options.has_terminal))
+    return (*words[:-1], *(flag for flag, is_set in flags if is_set), words[-1])
+
+
 class LocalStreams:
     """Logs, commands and ports of the pods of the local node."""
 
@@ -268,7 +276,8 @@ class LocalStreams:
     async def run(self, place: Place, options: CommandOptions, /) -> Running:
         start = self._running(place).started()
         folder, environment = Path(start["folder"]), start["environment"]
-        made = await Command.started(options.command, folder, environment, has_terminal=options.has_terminal)
+        command = (*_entering(start.get("enter") or (), options), *options.command)
+        made = await Command.started(command, folder, environment, has_terminal=options.has_terminal)
         if not options.has_stdin and not options.has_terminal:
             await made.end_input()
         return made

@@ -171,15 +171,8 @@ def expanded(text: str, variables: Mapping[str, str]) -> str:
 
 
 def command_of(container: Object, variables: Mapping[str, str]) -> tuple[str, ...]:
-    """What to run; an image of its own has nothing to say here."""
-    command = container.get("command")
-    if not command:
-        raise CannotStart(
-            "ErrImagePull",
-            f"the local node runs commands, not images: give the container a command, as {container.get('image')!r} "
-            "cannot be run without a container runtime",
-        )
-    return tuple(expanded(one, variables) for one in (*command, *(container.get("args") or ())))
+    """What to run of a container that has a command of its own."""
+    return tuple(expanded(one, variables) for one in (*container["command"], *(container.get("args") or ())))
 
 
 class Paths:

@@ -270,6 +270,18 @@ def leave_cgroup(place: str) -> None:
         return
 
 
+def run_after(start: dict[str, Any]) -> None:
+    """Run the command that takes away what a container may have left behind, and wait for it."""
+    command = start.get("after")
+    if not command:
+        return
+    nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
+    try:
+        os.waitpid(os.posix_spawnp(command[0], command, start["environment"], file_actions=nowhere), 0)
+    except OSError:
+        return
+
+
 def end_of(status: int) -> dict[str, Any]:
     """How a process ended, as containers say it."""
     code = os.waitstatus_to_exitcode(status)
@@ -310,6 +322,7 @@ class Keeper:
                 self._selector.register(files.input, selectors.EVENT_READ, ours)
         end = end_of(self._wait(pid))
         end_all(os.getpid())
+        run_after(self._start)
         if files.has_terminal and files.input is not None:
             self._selector.unregister(files.input)
         self._drain()

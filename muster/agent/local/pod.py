@@ -12,6 +12,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import NamedTuple
 
 from muster.agent.local.cards import card_variables
@@ -25,6 +26,7 @@ from muster.agent.local.environment import (
     command_of,
     environment_of,
 )
+from muster.agent.local.images import ImageRun, Images, Runtime, found_runtime, needs_image
 from muster.agent.local.probes import Prober, Target, act
 from muster.agent.local.processes import PodFolder, RunFolder, Start, Watch
 from muster.agent.local.volumes import TokenFor, place_mounts, place_volumes
@@ -53,6 +55,7 @@ class Host:
     variables: Mapping[str, str]  # that every container gets
     checkpoints: Checkpoints
     has_cards: bool = False
+    find_runtime: Callable[[], Runtime | None] = found_runtime
     cgroups: Cgroups | None = None  # None: limits are watched, as far as that goes
     back_off: BackOff = field(default_factory=BackOff)
 
@@ -103,6 +106,7 @@ class LocalPod:
         self._waits: dict[str, CannotStart] = {}
         self._dues: list[float] = []
         self._notes: list[Note] = []
+        self._images = Images(host.find_runtime, host.clock, poke)
 
     def step(self, pod: Object, find: Find, now_s: float) -> Next:
         """Do what is to be done with the pod now."""
@@ -144,6 +148,7 @@ class LocalPod:
 
     def forget(self) -> None:
         """Stop asking; the processes go on."""
+        self._images.forget()
         for live in self._live.values():
             if live.task is not None:
                 live.task.cancel()
@@ -191,8 +196,7 @@ class LocalPod:
         if hook is None and not any(container.get(one) for one in probes):
             live.is_started = live.is_ready = True
             return live
-        start = run.started()
-        target = Target(container=container, folder=start["folder"], environment=start["environment"])
+        target = _target(container, run)
         live.task = asyncio.create_task(self._ask(live, target, hook))
         return live
 
@@ -247,32 +251,76 @@ class LocalPod:
                 self._dues.append(now_s + _RETRY_S)
 
     def _begin(self, container: Object, known: Container, around: Surroundings, now_s: float) -> None:
+        runtime = self._images.take(container) if needs_image(around.pod, container) else None
         volumes = place_volumes(around.pod, self.folder.volumes, around, self._host.token_for)
         run = self.folder.next_run(container["name"])
-        base = {**self._host.variables, "HOSTNAME": around.pod["metadata"]["name"], "HOME": str(run.root)}
+        base = {} if runtime is not None else {**self._host.variables, "HOME": str(run.root)}
+        base |= {name: text for name, text in self._host.variables.items() if name.startswith("KUBERNETES_")}
+        base["HOSTNAME"] = around.pod["metadata"]["name"]
         if self._host.has_cards:
             base |= card_variables(around.pod, container["name"])
         if checkpoint_of(around.pod) is not None:
             base[VARIABLE] = str(self._host.checkpoints.folder_of(around.pod))
         variables = environment_of(container, around, base)
-        command = command_of(container, variables)
-        paths = Paths(run.root, place_mounts(container, run.root, volumes, variables))
-        folder = paths.folder(container.get("workingDir") or "")
-        folder.mkdir(parents=True, exist_ok=True)
-        limits = _limits(container)
-        name = f"muster-{around.pod['metadata']['uid']}-{container['name']}-{run.number}"
-        groups = self._host.cgroups.make(name, limits) if self._host.cgroups is not None else ()
-        start = Start(
-            command=tuple(paths.here(one) for one in command),
-            environment={name: paths.here(value) for name, value in variables.items()},
-            folder=folder,
-            memory_bytes=0 if groups else limits.memory_bytes,
-            cgroups=groups,
+        mounts = place_mounts(container, run.root, volumes, variables)
+        if runtime is None:
+            start = self._process(container, run, variables, Paths(run.root, mounts))
+        else:
+            start = self._of_image(container, runtime, around, variables=variables, mounts=mounts)
+        start = replace(
+            start,
             has_stdin=bool(container.get("stdin")),
             is_stdin_once=bool(container.get("stdinOnce")),
             has_terminal=bool(container.get("tty")),
         )
         run.begin(start, now_s=now_s, ends=known.ends)
+
+    def _process(self, container: Object, run: RunFolder, variables: dict[str, str], paths: Paths) -> Start:
+        """A container as a process of this machine."""
+        command = command_of(container, variables)
+        folder = paths.folder(container.get("workingDir") or "")
+        folder.mkdir(parents=True, exist_ok=True)
+        limits = _limits(container)
+        name = f"{_name(self.folder.folder.name, container)}-{run.number}"
+        groups = self._host.cgroups.make(name, limits) if self._host.cgroups is not None else ()
+        return Start(
+            command=tuple(paths.here(one) for one in command),
+            environment={name: paths.here(value) for name, value in variables.items()},
+            folder=folder,
+            memory_bytes=0 if groups else limits.memory_bytes,
+            cgroups=groups,
+        )
+
+    def _of_image(
+        self,
+        container: Object,
+        runtime: Runtime,
+        around: Surroundings,
+        *,
+        variables: dict[str, str],
+        mounts: dict[str, Path],
+    ) -> Start:
+        """A container out of its image, run by a program that stands for it."""
+        name = _name(self.folder.folder.name, container)
+        if VARIABLE in variables:
+            mounts = {**mounts, variables[VARIABLE]: Path(variables[VARIABLE])}
+        cards = variables.get("NVIDIA_VISIBLE_DEVICES", "").removeprefix("void")
+        asked = ImageRun(
+            name=name,
+            hostname=around.pod["metadata"]["name"][:63],
+            container=container,
+            variables=variables,
+            mounts=mounts,
+            limits=_limits(container),
+            cards=tuple(cards.split(",")) if cards else (),
+        )
+        return Start(
+            command=runtime.run(asked),
+            environment=dict(os.environ),
+            folder=self.folder.folder,
+            enter=runtime.enter(name),
+            after=runtime.remove(name),
+        )
 
     def _renew_volumes(self, pod: Object, around: Surroundings, now_s: float) -> None:
         """Files follow what they come from while the pod runs; what is missing then leaves the old ones."""
@@ -336,8 +384,7 @@ class LocalPod:
         self, run: RunFolder, container: Object, checkpoint: Checkpoint | None, grace_s: float
     ) -> None:
         """Have a container save its work, then run its hook."""
-        start = run.started()
-        target = Target(container=container, folder=start["folder"], environment=start["environment"])
+        target = _target(container, run)
         if checkpoint is not None:
             await self._save(run, checkpoint, target, checkpoint.grace_s(grace_s))
         hook = (container.get("lifecycle") or {}).get("preStop")
@@ -361,6 +408,17 @@ class LocalPod:
         else:
             problem = f"The checkpoint command of container {name} failed, or was not done after {within_s:g}s"
             self._notes.append(Note(WARNING, "CheckpointFailed", problem))
+
+
+def _target(container: Object, run: RunFolder) -> Target:
+    start = run.started()
+    enter = tuple(start.get("enter") or ())
+    return Target(container=container, folder=start["folder"], environment=start["environment"], enter=enter)
+
+
+def _name(uid: str, container: Object) -> str:
+    """What a container is called outside of its pod."""
+    return f"muster-{uid}-{container['name']}"
 
 
 async def _is_done(hook: Object, target: Target) -> bool:

@@ -38,6 +38,7 @@ class Target:
     container: Object
     folder: Path
     environment: Mapping[str, str]
+    enter: tuple[str, ...] = ()  # what goes before a command that is to run in it
 
 
 async def check(probe: Object, target: Target) -> Answer:
@@ -82,6 +83,7 @@ async def _run(command: list[str], target: Target) -> bool:
         return False
     nothing = asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(
+        *target.enter,
         *command,
         cwd=target.folder,
         env=dict(target.environment),

@@ -38,6 +38,8 @@ class Start:
     is_stdin_once: bool = False  # its input ends when the first client leaves
     has_terminal: bool = False
     cgroups: tuple[str, ...] = ()  # that it runs in
+    enter: tuple[str, ...] = ()  # what goes before another command that is to run beside it
+    after: tuple[str, ...] = ()  # a command that takes away what it may have left behind
 
 
 class RunFolder:
@@ -72,6 +74,8 @@ class RunFolder:
             "is_stdin_once": start.is_stdin_once,
             "has_terminal": start.has_terminal,
             "cgroups": start.cgroups,
+            "enter": start.enter,
+            "after": start.after,
             "started_s": now_s,
             "ends": ends,
         }
@@ -172,6 +176,8 @@ class RunFolder:
             "message": "the process that kept the container is gone",
             "ended_s": max(run.started_s, self.folder.stat().st_mtime),
         }
+        if start := self.started():
+            keeper.run_after(start)
         keeper.write_whole(str(self.folder / "end.json"), json.dumps(end))
         state = self.state()
         assert state is not None, "it was begun"

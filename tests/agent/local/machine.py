@@ -143,7 +143,7 @@ async def machine(
         variables={"PATH": os.environ["PATH"]},
         back_off=BackOff(first_s=0.1, most_s=0.4),
         checkpoints=Checkpoints(folder / "checkpoints", clock, lambda owner: owner["name"] in owners),
-        **more,
+        **{"find_runtime": lambda: None, **more},
     )
     node = LocalNode(NODE, folder, host)
     loop = Loop(node, feed, client, clock)
