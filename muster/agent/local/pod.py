@@ -224,9 +224,15 @@ class LocalPod:
             else:
                 live.is_unhealthy = True
                 live.grace_s = (container.get(f"{probe}Probe") or {}).get("terminationGracePeriodSeconds")
+                said = f"Container {container['name']} failed {probe} probe, will be restarted"
+                self._notes.append(Note(NORMAL, "Killing", said))
             self._poke()
 
-        await Prober(target, self._host.clock, tell).run()
+        def complain(probe: str, why: str) -> None:
+            self._notes.append(Note(WARNING, "Unhealthy", f"{probe.capitalize()} probe failed: {why}"))
+            self._poke()
+
+        await Prober(target, self._host.clock, tell, complain).run()
 
     # Beginning -------------------------------------------------------------------------------------------------------
 
@@ -423,7 +429,7 @@ def _name(uid: str, container: Object) -> str:
 
 async def _is_done(hook: Object, target: Target) -> bool:
     try:
-        return await act(hook, target)
+        return not await act(hook, target)
     except (OSError, ValueError):
         return False
 

@@ -14,7 +14,6 @@ import ssl
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
 from muster.store.clock import Clock
@@ -22,13 +21,6 @@ from muster.store.kinds import Object
 
 _READ_BYTES = 10 * 1024  # of an answer
 _LOCAL = "127.0.0.1"
-
-
-class Answer(Enum):
-    """What came of one question."""
-
-    GOOD = "good"
-    BAD = "bad"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,18 +33,32 @@ class Target:
     enter: tuple[str, ...] = ()  # what goes before a command that is to run in it
 
 
-async def check(probe: Object, target: Target) -> Answer:
-    """Ask once, for no longer than the probe allows."""
+async def check(probe: Object, target: Target) -> str:
+    """Ask once, for no longer than the probe allows; gives what is wrong, and nothing where all is well."""
     seconds = float(probe.get("timeoutSeconds") or 1)
     try:
         async with asyncio.timeout(seconds):
-            return Answer.GOOD if await act(probe, target) else Answer.BAD
-    except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError):
-        return Answer.BAD
+            return await act(probe, target)
+    except TimeoutError:
+        return f"no answer within {seconds:g}s"
+    except OSError as problem:
+        return _refused(probe, target, problem)
+    except (ValueError, asyncio.IncompleteReadError) as problem:
+        return str(problem)
 
 
-async def act(handler: Object, target: Target) -> bool:
-    """Do what a probe or a hook says; gives whether it went well."""
+def _refused(probe: Object, target: Target, problem: OSError) -> str:
+    """What to say when nobody is there."""
+    why = os.strerror(problem.errno).lower() if problem.errno is not None else str(problem)
+    handler = probe.get("httpGet") or probe.get("tcpSocket") or probe.get("grpc")
+    if handler is None:
+        return f"{(probe.get('exec') or {}).get('command')}: {why}"
+    address = f"{handler.get('host') or _LOCAL}:{port_of(handler.get('port'), target.container)}"
+    return f"dial tcp {address}: connect: {why}"
+
+
+async def act(handler: Object, target: Target) -> str:
+    """Do what a probe or a hook says; gives what went wrong, and nothing where all went well."""
     if (command := handler.get("exec")) is not None:
         return await _run(command.get("command") or [], target)
     if (http := handler.get("httpGet")) is not None:
@@ -60,12 +66,12 @@ async def act(handler: Object, target: Target) -> bool:
     if (tcp := handler.get("tcpSocket")) is not None:
         _, writer = await asyncio.open_connection(tcp.get("host") or _LOCAL, port_of(tcp.get("port"), target.container))
         writer.close()
-        return True
-    if (grpc := handler.get("grpc")) is not None:
-        return await _is_serving(int(grpc["port"]), grpc.get("service") or "")
-    if (pause := handler.get("sleep")) is not None:
+    elif (grpc := handler.get("grpc")) is not None:
+        is_serving = await _is_serving(int(grpc["port"]), grpc.get("service") or "")
+        return "" if is_serving else "service unhealthy"
+    elif (pause := handler.get("sleep")) is not None:
         await asyncio.sleep(float(pause.get("seconds") or 0))
-    return True
+    return ""
 
 
 def port_of(port: object, container: Object) -> int:
@@ -78,22 +84,24 @@ def port_of(port: object, container: Object) -> int:
     return int(port)  # type: ignore[call-overload, no-any-return]
 
 
-async def _run(command: list[str], target: Target) -> bool:
+async def _run(command: list[str], target: Target) -> str:
     if not command:
-        return False
-    nothing = asyncio.subprocess.DEVNULL
+        return "it has no command"
+    nothing, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *target.enter,
         *command,
         cwd=target.folder,
         env=dict(target.environment),
         stdin=nothing,
-        stdout=nothing,
-        stderr=nothing,
+        stdout=pipe,
+        stderr=asyncio.subprocess.STDOUT,
         start_new_session=True,
     )
     try:
-        return await process.wait() == 0
+        said = await _first(process.stdout)
+        code = await process.wait()
+        return "" if code == 0 else said.decode(errors="replace").strip() or f"command ended with {code}"
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -101,8 +109,17 @@ async def _run(command: list[str], target: Target) -> bool:
             await process.wait()
 
 
-async def _get(http: Object, target: Target) -> bool:
-    """Whether an HTTP server answers with 200 to 399."""
+async def _first(stream: asyncio.StreamReader | None) -> bytes:
+    """The beginning of what a command writes; the rest is read and thrown away, so that it does not wait."""
+    assert stream is not None, "it was started on a pipe"
+    said = b""
+    while piece := await stream.read(_READ_BYTES):
+        said = (said + piece)[:_READ_BYTES]
+    return said
+
+
+async def _get(http: Object, target: Target) -> str:
+    """What is wrong with the answer of an HTTP server; 200 to 399 is fine."""
     host, path = http.get("host") or _LOCAL, http.get("path") or "/"
     port = port_of(http.get("port"), target.container)
     context = None
@@ -117,10 +134,13 @@ async def _get(http: Object, target: Target) -> bool:
         lines = [f"GET {path if path.startswith('/') else '/' + path} HTTP/1.1"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         if any("\r" in line or "\n" in line for line in lines):
-            return False
+            return "a header has more than one line"
         writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
         status = (await reader.readline()).split()
-        return len(status) > 1 and status[1].isdigit() and 200 <= int(status[1]) < 400
+        if len(status) < 2 or not status[1].isdigit() or len(status[1]) > 9:
+            return "malformed HTTP response"
+        code = int(status[1])
+        return "" if 200 <= code < 400 else f"HTTP probe failed with statuscode: {code}"
     finally:
         writer.close()
 
@@ -183,10 +203,13 @@ def _call_headers(port: int) -> bytes:
 class Prober:
     """The probes of one run of a container."""
 
-    def __init__(self, target: Target, clock: Clock, tell: Callable[[str, bool], None]) -> None:
+    def __init__(
+        self, target: Target, clock: Clock, tell: Callable[[str, bool], None], complain: Callable[[str, str], None]
+    ) -> None:
         self._target = target
         self._clock = clock
         self._tell = tell
+        self._complain = complain  # of each bad answer, with what was wrong
 
     async def run(self) -> None:
         """Ask until cancelled: first whether it has started, then whether it lives and is ready."""
@@ -203,18 +226,17 @@ class Prober:
 
     async def _ask(self, probe: Object, name: str, *, is_good: bool, is_first_enough: bool) -> None:
         """Ask on, and tell whenever so many answers in a row say something else than before."""
-        thresholds = {
-            Answer.GOOD: int(probe.get("successThreshold") or 1),
-            Answer.BAD: int(probe.get("failureThreshold") or 3),
-        }
+        thresholds = {True: int(probe.get("successThreshold") or 1), False: int(probe.get("failureThreshold") or 3)}
         last, count = None, 0
         await self._clock.sleep(float(probe.get("initialDelaySeconds") or 0))
         while True:
-            answer = await check(probe, self._target)
-            last, count = answer, count + 1 if answer is last else 1
-            is_now_good = answer is Answer.GOOD
-            is_bad_again = not is_now_good and name != "readiness" and count == thresholds[answer]
-            if count >= thresholds[answer] and (is_now_good != is_good or is_bad_again):
+            wrong = await check(probe, self._target)
+            is_now_good = not wrong
+            last, count = is_now_good, count + 1 if is_now_good is last else 1
+            if wrong:
+                self._complain(name, wrong)
+            is_bad_again = not is_now_good and name != "readiness" and count == thresholds[False]
+            if count >= thresholds[is_now_good] and (is_now_good != is_good or is_bad_again):
                 is_good = is_now_good
                 self._tell(name, is_good)
                 if is_good and is_first_enough:
