@@ -6,7 +6,9 @@ Whoever may create pods may run anything that the user of this server may run: n
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import platform
 import shutil
 import signal
 from collections.abc import Callable, Collection, Iterable
@@ -33,6 +35,7 @@ from muster.vendors.nvidia import REGISTER, VENDOR
 PODS, BY_NODE = "pods", "node"
 SOURCES = ("configmaps", "secrets", CLAIMS)
 CPU_FACTOR = 4  # pods ask for more than they use
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # as Go calls them
 _LAST_S = 5.0  # for processes to end when the server does
 _STEP_S = 0.02
 
@@ -48,10 +51,20 @@ def local_node(name: str, cards: tuple[Device, ...] = ()) -> Object:
     }
     if cards:
         capacity[VENDOR.resources.count] = str(sum(card.slots for card in cards))
-    node = node_object(name, capacity=capacity, labels={"node-type": "worker"}, address=ADDRESS)
+    labels = {"node-type": "worker"}
+    node = node_object(name, capacity=capacity, labels=labels, address=ADDRESS, machine=_machine())
     if cards:
         node["metadata"]["annotations"] = {REGISTER: register_text(cards)}
     return node
+
+
+def _machine() -> dict[str, str]:
+    """What this machine says of itself."""
+    system = os.uname()
+    found = {"architecture": _ARCHITECTURES.get(system.machine, system.machine), "kernelVersion": system.release}
+    with contextlib.suppress(OSError):  # not every system says
+        found["osImage"] = platform.freedesktop_os_release().get("PRETTY_NAME", "")
+    return found
 
 
 class LocalNode:

@@ -123,18 +123,25 @@ def _without_time(status: Object) -> Object:
     return {**status, "conditions": conditions}
 
 
-def node_object(name: str, *, capacity: Mapping[str, str], labels: Mapping[str, str], address: str) -> Object:
-    """A node as its agent registers it."""
+def node_object(
+    name: str,
+    *,
+    capacity: Mapping[str, str],
+    labels: Mapping[str, str],
+    address: str,
+    machine: Mapping[str, str] | None = None,
+) -> Object:
+    """A node as its agent registers it; a machine that is real says what it is."""
+    info = dict.fromkeys(("bootID", "kernelVersion", "machineID", "osImage", "systemUUID"), "")
+    info |= {"architecture": "amd64", "operatingSystem": "linux", "containerRuntimeVersion": "muster://1"}
+    info |= {"kubeletVersion": "v1.36.0", "kubeProxyVersion": "", **(machine or {})}
     own = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/arch": info["architecture"],
         "beta.kubernetes.io/os": "linux",
-        "beta.kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/arch": info["architecture"],
     }
-    info = dict.fromkeys(("bootID", "kernelVersion", "machineID", "osImage", "systemUUID"), "")
-    info |= {"architecture": "amd64", "operatingSystem": "linux", "containerRuntimeVersion": "muster://1"}
-    info |= {"kubeletVersion": "v1.36.0", "kubeProxyVersion": ""}
     addresses = [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}]
     return {
         "apiVersion": "v1",

@@ -143,22 +143,18 @@ def test_how_a_container_of_an_image_ends_is_how_its_pod_ends(runtime, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("container", "has_runtime", "reason", "message"),
+    ("container", "reason", "message"),
     [
-        pytest.param({"image": "missing"}, True, "ErrImagePull", "manifest for missing is unknown", id="unknown"),
+        pytest.param({"image": "missing"}, "ErrImagePull", "manifest for missing is unknown", id="unknown"),
         pytest.param(
             {"image": "app", "imagePullPolicy": "Never"},
-            True,
             "ErrImageNeverPull",
             'Container image "app" is not present with pull policy of Never',
             id="never fetched",
         ),
-        pytest.param(
-            {"image": "app"}, False, "ErrImagePull", "there is neither podman nor docker here", id="no runtime"
-        ),
     ],
 )
-def test_an_image_that_cannot_be_had_is_waited_for(container, has_runtime, reason, message, runtime, tmp_path):
+def test_an_image_that_cannot_be_had_is_waited_for(container, reason, message, runtime, tmp_path):
     async def story(machine: Machine) -> None:
         key = await machine.create("p", {"name": "main", **container})
         pod = await machine.until(key, lambda pod: state(pod)["state"].get("waiting", {}).get("message"))
@@ -169,7 +165,7 @@ def test_an_image_that_cannot_be_had_is_waited_for(container, has_runtime, reaso
         await machine.delete(key)
         await machine.gone(key)
 
-    on_machine(story, tmp_path, find_runtime=lambda: runtime if has_runtime else None)
+    on_machine(story, tmp_path, find_runtime=lambda: runtime)
 
 
 def test_an_image_that_is_there_is_not_fetched_unless_it_is_the_latest(runtime, tmp_path):

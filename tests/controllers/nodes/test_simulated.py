@@ -236,6 +236,17 @@ def test_a_clock_that_is_set_silences_no_node_and_hides_none_that_is_silent(hour
     in_world(story, "n", "m")
 
 
+def test_a_pod_on_a_node_that_was_never_there_is_removed_after_a_while():
+    async def story(world: World) -> None:
+        key = await world.add("p", nodeName="nowhere")
+        await world.pass_time(30)
+        assert world.phase(key) == "Pending"
+        await world.pass_time(30)
+        assert world.phase(key) == "gone"
+
+    in_world(story)
+
+
 @pytest.mark.parametrize("effect", ["NoSchedule", "PreferNoSchedule"])
 def test_only_taints_that_say_so_drive_pods_away(effect):
     async def story(world: World) -> None:
