@@ -21,9 +21,10 @@ from muster.controllers.cache import RESOURCES
 from muster.controllers.events import EVENTS
 from muster.controllers.feed import Feed
 from muster.controllers.loop import Loop
-from muster.controllers.nodes import pools as node_pools
+from muster.controllers.nodes import pool_sizes
 from muster.controllers.nodes.costs import COSTS
-from muster.controllers.nodes.pools import NodePools, Pool
+from muster.controllers.nodes.pool_sizes import NodePools
+from muster.controllers.nodes.pools import Pool
 from muster.controllers.nodes.simulated import BY_NODE, PODS, node_terms
 from muster.controllers.view import View
 from muster.store.client import Client, PlainClient
@@ -52,7 +53,7 @@ async def live(api: Api, pools: Iterable[Pool] = ()) -> None:
 
 async def _resize(api: Api, pools: list[Pool]) -> None:
     """Have pools grow and shrink; with a view of its own, which others do without."""
-    view = View({**belonging.INDEXES, **node_pools.INDEXES, (PODS, BY_NODE): node_terms})
+    view = View({**belonging.INDEXES, **pool_sizes.INDEXES, (PODS, BY_NODE): node_terms})
     feed = Feed(api.store, view, api.clock, resources={*RESOURCES, COSTS.resource})
     growth = Growth(view, api.clock, asyncio.to_thread)
     loop = Loop(NodePools(pools, growth), feed, _client(api, NODE_POOLS), api.clock)

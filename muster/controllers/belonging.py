@@ -14,6 +14,7 @@ from muster.store.kinds import Object
 from muster.store.records import Key
 
 WORKLOADS, PODS = f"workloads.{GROUP}", "pods"
+INDEX_LABELS = ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")  # of numbered pods
 WORKLOAD_ANNOTATION = f"{GROUP}/workload"
 
 

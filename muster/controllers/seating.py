@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from muster.controllers.belonging import INDEX_LABELS
 from muster.dialects.kueue.names import GROUP
 from muster.dialects.pods import is_over, waits_for_node
 from muster.model.fields import Fields
@@ -17,7 +18,6 @@ from muster.model.workload import Slot
 
 POD_SET_LABEL = f"{GROUP}/podset"
 SLOT_ANNOTATION = "muster.dev/slot"  # pod set and number of the slot, written by the binding
-INDEX_LABELS = ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")
 
 Pod = Mapping[str, Any]
 

@@ -50,6 +50,10 @@ class View:
         """An object's text and revision, if it is there."""
         return self._records.get(key.resource, {}).get(key.namespace, {}).get(key.name)
 
+    def records(self, resource: str) -> list[Record]:
+        """The texts of a resource's objects as of now, for somebody who takes longer than now."""
+        return [record for named in self._records.get(resource, {}).values() for record in named.values()]
+
     def all(self, resource: str, namespace: str = "") -> Iterator[Object]:
         """The objects of a resource, in one namespace or in all, in order."""
         by_namespace = self._records.get(resource, {})

@@ -14,10 +14,11 @@ from muster.controllers.cache import RESOURCES
 from muster.controllers.feed import Feed
 from muster.controllers.loop import Loop
 from muster.controllers.node_lifecycle import NodeLifecycle, TaintEviction
-from muster.controllers.nodes import pools as node_pools
+from muster.controllers.nodes import pool_sizes
 from muster.controllers.nodes.costs import COSTS
 from muster.controllers.nodes.heartbeat import LEASES, Heartbeats, node_object
-from muster.controllers.nodes.pools import NodePools, Pool, is_starting, name_of
+from muster.controllers.nodes.pool_sizes import NodePools
+from muster.controllers.nodes.pools import Pool, is_starting, name_of
 from muster.controllers.nodes.simulated import SimulatedNodes, is_failed, node_terms
 from muster.controllers.nodes.timing import Length
 from muster.controllers.view import View
@@ -39,7 +40,7 @@ class Growing(Cluster):
     """A cluster whose nodes come and go."""
 
     def begin(self, *pools: Pool) -> None:
-        view = View({**belonging.INDEXES, **node_pools.INDEXES, ("pods", "node"): node_terms})
+        view = View({**belonging.INDEXES, **pool_sizes.INDEXES, ("pods", "node"): node_terms})
         feed = Feed(self.front, view, self.clock, resources={*RESOURCES, LEASES, COSTS.resource})
         possible = {name_of(node): node for node in nodes_of(pools)}
         controllers = (

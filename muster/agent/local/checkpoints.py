@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from muster.agent.local.environment import CannotStart
-from muster.controllers.seating import INDEX_LABELS
+from muster.controllers.belonging import INDEX_LABELS
 from muster.dialects.kueue.durations import NANOSECONDS, duration_ns
 from muster.model.errors import InvalidObject
 from muster.store.clock import Clock
