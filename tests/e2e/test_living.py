@@ -8,8 +8,11 @@ import pytest
 
 from tests.e2e import process
 from tests.e2e.transcripts import VERSIONS, Session, kubectl_folders
+from tests.support import ROOT
 
 FOLDER = Path(__file__).resolve().parent / "living"
+EXAMPLE = ROOT / "examples" / "gpu-cluster.yaml"
+SIMULATED = ("cards", "failures")  # sessions on the nodes of the example
 SESSIONS = sorted(path.stem for path in FOLDER.glob("*.txt"))
 
 
@@ -19,9 +22,10 @@ def kubectls(tmp_path_factory):
 
 
 @pytest.fixture
-def muster(kubectls, tmp_path):
-    """A cluster whose only node is this machine."""
-    with process.started(tmp_path / "state") as running:
+def muster(name, kubectls, tmp_path):
+    """A cluster whose only node is this machine, or one of simulated nodes alone."""
+    arguments = ("--no-local-node", "--nodes", str(EXAMPLE)) if name in SIMULATED else ()
+    with process.started(tmp_path / "state", *arguments) as running:
         yield running
         running.stop()
 
