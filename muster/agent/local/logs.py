@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from muster.model.errors import InvalidObject
 from muster.model.pod_streams import LogOptions
@@ -98,27 +99,38 @@ async def _all_lines(folder: Path, clock: Clock, *, is_followed: bool) -> AsyncG
 
 async def _from(folder: Path, clock: Clock, *, at: int, is_followed: bool) -> AsyncGenerator[bytes, None]:
     """The lines of the present file from some place on, and of those that follow it."""
-    log, rest = folder / "log", b""
+    log = folder / "log"
     try:
-        number = log.stat().st_ino
+        file = log.open("rb")
     except FileNotFoundError:
-        return
-    while True:
-        is_over = not is_followed or (folder / "end.json").exists()
-        try:
-            file = log.open("rb")
-        except FileNotFoundError:
-            return  # the pod has gone
-        with file:
-            found = os.fstat(file.fileno()).st_ino
-            if found != number:
-                at, number, rest = 0, found, b""
-            file.seek(at)
+        return  # the pod has gone
+    try:
+        file.seek(at)
+        rest = b""
+        while True:
+            # Both are asked before the rest is read, so that nothing comes after it.
+            is_put_aside = not _is_at(log, file)
+            is_over = not is_followed or (folder / "end.json").exists()
             while piece := file.read(_READ_BYTES):
-                at += len(piece)
                 *lines, rest = (rest + piece).split(b"\n")
                 for line in lines:
                     yield line + b"\n"
-        if is_over:
-            return
-        await clock.sleep(_POLL_S)
+            if is_put_aside:
+                file.close()
+                file, rest = log.open("rb"), b""
+                continue
+            if is_over:
+                return
+            await clock.sleep(_POLL_S)
+    except FileNotFoundError:
+        return  # the pod has gone, and all that was written has been read
+    finally:
+        file.close()
+
+
+def _is_at(path: Path, file: BinaryIO) -> bool:
+    """Whether an open file is the one that a path leads to."""
+    try:
+        return path.stat().st_ino == os.fstat(file.fileno()).st_ino
+    except FileNotFoundError:
+        return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,23 @@ def test_a_log_is_followed_to_its_end(tmp_path):
         return found
 
     assert asyncio.run(story()) == [b"first\n", b"second\n"]
+
+
+def test_what_a_pod_has_written_is_read_though_its_folder_goes_at_once(tmp_path):
+    async def story() -> list[bytes]:
+        folder = tmp_path / "run"
+        folder.mkdir()
+        clock, log, found = VirtualClock(), keeper.Log(str(folder)), []
+        log.add(b"stdout", b"first\n")
+        async for line in _ticking(read_log(folder, LogOptions(is_followed=True), clock), clock):
+            found.append(line)
+            if line == b"first\n":
+                log.add(b"stdout", b"last words\n")
+                log.end()
+                shutil.rmtree(folder)
+        return found
+
+    assert asyncio.run(story()) == [b"first\n", b"last words\n"]
 
 
 async def _ticking(lines: Any, clock: VirtualClock) -> Any:
