@@ -20,7 +20,7 @@ from muster.controllers.feed import Feed
 from muster.controllers.loop import Loop
 from muster.controllers.scheduler import Decided, Scheduler, Think, at_once
 from muster.controllers.view import View
-from muster.dialects.hami.cards import slice_annotations
+from muster.dialects.hami.cards import slice_annotations, whole_slices
 from muster.dialects.kueue.read import ReadOptions
 from muster.engine.node_table_rows import TableNode
 from muster.engine.reading import PlacementReader
@@ -95,9 +95,12 @@ class _Annotating:
         self._vendors = tuple(vendors().values())
 
     def __call__(self, pod: Fields, slot: Slot, now: float) -> Mapping[str, str]:
-        if slot.slices is None:
+        if slot.slices is None and not slot.names:
             return {}
         obj = self._view.get(Key(NODES, "", slot.node))
         devices = self._reader.devices_of(Fields(obj)) if obj is not None else ()
+        slices = slot.slices or whole_slices(pod, slot.names, self._vendors, devices)
+        if slices is None:
+            return {}
         node = TableNode(name=slot.node, devices=devices)
-        return slice_annotations(pod, slot.slices, self._vendors, node=node, now_s=int(now))
+        return slice_annotations(pod, slices, self._vendors, node=node, now_s=int(now))

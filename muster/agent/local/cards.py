@@ -5,10 +5,11 @@ The variables are those that NVIDIA's tools, CUDA and HAMi's limiter read. Where
 
 from __future__ import annotations
 
+from muster.dialects.hami.cards import shares_of_container
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
 from muster.store.kinds import Object
-from muster.vendors.nvidia import shares_of
+from muster.vendors.nvidia import VENDOR
 
 NONE = {"NVIDIA_VISIBLE_DEVICES": "void", "CUDA_VISIBLE_DEVICES": ""}
 WHOLE_CORES = 100
@@ -16,14 +17,10 @@ WHOLE_CORES = 100
 
 def card_variables(pod: Object, container: str) -> dict[str, str]:
     """The variables of one container."""
-    spec = pod["spec"]
-    names = [one["name"] for one in (*(spec.get("initContainers") or ()), *spec["containers"])]
     try:
-        by_container = shares_of(Fields.of(pod))
+        shares = shares_of_container(Fields.of(pod), container, VENDOR)
     except InvalidObject:
         return dict(NONE)  # whatever wrote that, it has given out nothing
-    index = names.index(container)
-    shares = by_container[index] if index < len(by_container) else ()
     if not shares:
         return dict(NONE)
     uuids = ",".join(share.uuid for share in shares)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable
 
+from muster.dialects.hami.cards import shares_of_container
 from muster.engine.contracts import Vendor
 from muster.model.device import Device, Share
 from muster.model.errors import InvalidObject
@@ -111,15 +112,10 @@ class SimulatedStreams:
 
     def _slices(self, pod: Object, container: str, node: Object) -> Iterable[tuple[Share, Device | None]]:
         """What a container holds, with the cards it is of."""
-        spec, fields = pod["spec"], Fields.of(pod)
-        names = [one["name"] for one in (*(spec.get("initContainers") or ()), *spec["containers"])]
         for vendor in self._vendors:
-            by_container = vendor.shares_of(fields)
-            index = names.index(container)
-            if index >= len(by_container) or not by_container[index]:
-                continue
-            devices = {device.uuid: device for device in vendor.devices_of(Fields.of(node))}
-            for share in by_container[index]:
+            shares = shares_of_container(Fields.of(pod), container, vendor)
+            devices = {device.uuid: device for device in vendor.devices_of(Fields.of(node))} if shares else {}
+            for share in shares:
                 yield share, devices.get(share.uuid)
 
 

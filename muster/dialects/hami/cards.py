@@ -13,7 +13,7 @@ from muster.dialects.hami.filter import written_shares
 from muster.dialects.hami.policy import pod_policy
 from muster.dialects.hami.quota import amounts_of
 from muster.dialects.hami.read import NodeCards, held_shares, node_cards
-from muster.dialects.hami.requests import init_count, requests_of
+from muster.dialects.hami.requests import containers_of, init_count, requests_of
 from muster.dialects.hami.settings import (
     ASSIGNED_AT,
     ASSIGNED_NODE,
@@ -28,7 +28,7 @@ from muster.engine.devices_order import is_of_vendor
 from muster.engine.devices_pod import PodCards
 from muster.engine.node_table_rows import TableNode
 from muster.engine.slices_ask import CARD_AFFINITY, CARD_ANTI_AFFINITY, CardAsk, read_neighbours
-from muster.model.device import Device, Share
+from muster.model.device import ContainerShares, Device, Share
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields, shown
 from muster.model.slices import CardRequests, PodTag, Slices
@@ -202,7 +202,55 @@ def _memory_by_card(shares: Iterable[Share]) -> dict[str, int]:
     return {share.uuid: share.memory_mib for share in shares}
 
 
+def shares_of_container(pod: Fields, name: str, vendor: Vendor) -> tuple[Share, ...]:
+    """What one container holds of a vendor's cards, as the pod's annotations say.
+
+    The entries stand for all containers, or only for those that ask for cards (`written_shares`).
+    """
+    entries = vendor.shares_of(pod)
+    containers = containers_of(pod)
+    asked = requests_of(pod, (vendor,))
+    asking = tuple(one for one, requests in zip(containers, asked, strict=True) if requests)
+    filled = tuple(shares for shares in entries if shares)
+    if len(filled) == len(asking):  # in the order of those that ask, whether the others have entries or not
+        containers, entries = asking, filled
+    found = (shares for one, shares in zip(containers, entries, strict=False) if one.text("name") == name)
+    return next(found, ())
+
+
 # What is written -----------------------------------------------------------------------------------------------------
+
+
+def whole_slices(
+    pod: Fields, names: Sequence[str], vendors: Iterable[Vendor], devices: Iterable[Device]
+) -> Slices | None:
+    """Whole cards, given by name, as slices that are all of a card; `None` where the pod asks for other cards."""
+    known = {device.uuid: device for device in devices if device.uuid in names}
+    given, shares = [], []
+    for vendor in vendors:
+        here = [known[name] for name in names if name in known and is_of_vendor(known[name], vendor.name)]
+        if not here:
+            continue
+        own = [_whole(device, vendor) for device in here]
+        by_container = _dealt(own, _counts(pod, vendor), init_count(pod))
+        if by_container is None:
+            return None
+        given.append((vendor.name, by_container))
+        shares += own
+    return Slices(tuple(shares), tuple(given)) if len(shares) == len(names) else None
+
+
+def _counts(pod: Fields, vendor: Vendor) -> list[int]:
+    """How many cards each container asks for."""
+    return [asked[vendor.name].count if asked else 0 for asked in requests_of(pod, (vendor,))]
+
+
+def _dealt(cards: Sequence[Share], counts: Sequence[int], first_main: int) -> ContainerShares | None:
+    """Each container's cards: those that run before the others have the first ones, and give them back."""
+    if sum(counts[first_main:]) > len(cards) or max(counts) > len(cards):
+        return None
+    firsts = [0] * first_main + [sum(counts[first_main:number]) for number in range(first_main, len(counts))]
+    return tuple(tuple(cards[first : first + count]) for first, count in zip(firsts, counts, strict=True))
 
 
 def slice_annotations(

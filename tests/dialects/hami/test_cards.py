@@ -14,8 +14,10 @@ from muster.dialects.hami.cards import (
     card_requests,
     held_slices,
     pod_tag,
+    shares_of_container,
     slice_annotations,
     table_devices,
+    whole_slices,
 )
 from muster.dialects.hami.read import held_shares
 from muster.engine.node_table import NodeTable
@@ -183,3 +185,36 @@ def test_a_decision_is_written_and_read_again():
         (one.uuid, one.memory_mib, one.cores) for one in got.shares
     ]
     assert not held_slices(placed, CARDS, (VENDOR,), granted=got).problems
+
+
+def asking(*counts: int, init: int = 0) -> dict[str, Any]:
+    """A pod whose containers c0, c1, … ask for so many whole cards, the first ones before the others run."""
+    made = [
+        {"name": f"c{number}", "resources": {"limits": {"nvidia.com/gpu": str(count)} if count else {}}}
+        for number, count in enumerate(counts)
+    ]
+    return {"metadata": {}, "spec": {"initContainers": made[:init], "containers": made[init:]}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "names", "want"),
+    [
+        pytest.param(asking(1), ["b"], ["b"], id="one"),
+        pytest.param(asking(0, 1), ["a"], ["", "a"], id="the first container asks for none"),
+        pytest.param(asking(1, 1), ["b", "a"], ["b", "a"], id="one each"),
+        pytest.param(asking(2, 1, 1, init=1), ["a", "b"], ["a b", "a", "b"], id="the first gives back what it had"),
+        pytest.param(asking(1), ["c"], None, id="a card that the node has not"),
+        pytest.param(asking(2), ["a"], None, id="fewer than it asks for"),
+    ],
+)
+def test_whole_cards_are_written_so_that_each_container_finds_its_own(asked, names, want):
+    slices = whole_slices(Fields(asked), names, (VENDOR,), CARDS)
+    if want is None:
+        assert slices is None
+        return
+    assert slices is not None
+    written = slice_annotations(Fields(asked), slices, (VENDOR,), node=TableNode(name="x", devices=CARDS), now_s=1)
+    kept = Fields({"metadata": {"annotations": written}, "spec": asked["spec"]})
+    found = [shares_of_container(kept, f"c{number}", VENDOR) for number in range(len(want))]
+    assert [" ".join(share.uuid for share in shares) for shares in found] == want
+    assert all(share.memory_mib == CARDS[0].memory_mib for shares in found for share in shares)
