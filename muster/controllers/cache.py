@@ -18,7 +18,6 @@ from muster.controllers import pod_claims
 from muster.controllers.belonging import PODS, WORKLOADS, object_key, pods_of, workload_of
 from muster.controllers.seating import Seating, key_of, seat
 from muster.controllers.view import Seen, View
-from muster.controllers.volume_matching import CLAIMS
 from muster.dialects.kueue.names import GROUP
 from muster.dialects.kueue.read import ReadOptions, read, workload_reader
 from muster.dialects.kueue.read_workloads import WorkloadReader
@@ -111,13 +110,14 @@ class Cache:
 
     def _hear_storage(self, seen: Seen) -> None:
         """Note the pods and workloads that a change of a claim, a volume or a class may concern."""
-        self._pods.update(dict.fromkeys(self._unbound))
-        if seen.key.resource == CLAIMS:
-            term = f"{seen.key.namespace}/{seen.key.name}"
-            users = self._view.with_term(PODS, pod_claims.BY_CLAIM, term)
-            self._pods.update((object_key(PODS, pod), None) for pod in users)
-            waiting = self._view.with_term(WORKLOADS, pod_claims.BY_CLAIM, term)
-            self._workloads.update((object_key(WORKLOADS, one), None) for one in waiting)
+        claim = pod_claims.claim_of(seen)
+        if not claim:
+            self._pods.update(dict.fromkeys(self._unbound))  # a volume that anybody may get
+            return
+        users = self._view.with_term(PODS, pod_claims.BY_CLAIM, claim)
+        self._pods.update((object_key(PODS, pod), None) for pod in users)
+        waiting = self._view.with_term(WORKLOADS, pod_claims.BY_CLAIM, claim)
+        self._workloads.update((object_key(WORKLOADS, one), None) for one in waiting)
 
     def look_again(self, key: Key) -> None:
         """Have a workload or a pod read anew: what the state has of it did not come true."""

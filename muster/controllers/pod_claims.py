@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from muster.controllers.belonging import PODS, WORKLOADS
 from muster.controllers.builtin.owners import is_controlled_by
-from muster.controllers.view import Terms, View
+from muster.controllers.view import Seen, Terms, View
 from muster.controllers.volume_matching import (
     CLAIMS,
     CLASSES,
@@ -20,6 +20,7 @@ from muster.controllers.volume_matching import (
     VOLUMES,
     annotations_of,
     best_volume,
+    claim_term,
     class_of,
     is_bound,
     is_delayed,
@@ -78,6 +79,14 @@ INDEXES: Mapping[tuple[str, str], Terms] = {(PODS, BY_CLAIM): _terms, (WORKLOADS
 RESOURCES = (CLAIMS, VOLUMES, CLASSES)
 
 
+def claim_of(seen: Seen) -> str:
+    """The one claim that a change of storage is about, as namespace/name; empty where it may be about any."""
+    if seen.key.resource == CLAIMS:
+        return f"{seen.key.namespace}/{seen.key.name}"
+    given = seen.now or seen.before
+    return claim_term(given) if seen.key.resource == VOLUMES and given is not None else ""
+
+
 def claim_state(pod: Object, view: View) -> ClaimState:
     """How far the claims of a pod are that waits for a node."""
     if not pod["spec"].get("volumes"):
@@ -88,6 +97,9 @@ def claim_state(pod: Object, view: View) -> ClaimState:
         if claim is None or (problem := _problem(pod, claim, is_own=is_own)):
             return ClaimState(_absent(name, is_own=is_own) if claim is None else problem)
         if is_bound(claim):
+            volume = claim["spec"].get("volumeName") or ""
+            if view.record(Key(VOLUMES, "", volume)) is None:
+                return ClaimState(f'persistentvolume "{volume}" not found')
             continue
         if not is_delayed(view.get(Key(CLASSES, "", class_of(claim)))):
             has_unbound = True

@@ -89,6 +89,42 @@ async def test_a_pod_follows_the_volume_of_its_claim(cluster):
 
 
 @story
+async def test_a_volume_that_is_seen_after_its_claim(cluster):
+    await cluster.set_up(nodes=[node("n"), node("m")])
+    await cluster.start()
+    await add_claim(cluster, "data")
+    await bind(cluster, "data", "disk")
+    await cluster.add("pods", using("p", "data"))
+    await cluster.settle()
+    assert told(cluster, "p") == '0/2 nodes are available: persistentvolume "disk" not found.'
+    await add_volume(cluster, "disk", on="m")
+    await cluster.settle()
+    assert cluster.nodes_of_pods() == {"p": "m"}
+
+
+@story
+async def test_a_workload_follows_the_volume_of_the_claim_in_its_template(cluster):
+    await cluster.set_up(queue("q", {"cpu": "4"}), nodes=[node("m"), node("n"), node("o")])
+    await cluster.start()
+    await add_claim(cluster, "data")
+    await add_volume(cluster, "disk", on="o")
+    await cluster.add(WORKLOADS, workload("first", "q", 1, cpu="4"))
+    await cluster.settle()
+    assert cluster.message("first", "muster.dev/Slots") == '{"main":[["m"]]}'
+    given = workload("w", "q", 1, cpu="2")
+    claims = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    given["spec"]["podSets"][0]["template"]["spec"]["volumes"] = claims
+    await cluster.add(WORKLOADS, given)
+    await cluster.settle()
+    assert not cluster.is_admitted("w"), "there is no quota yet"
+    await bind(cluster, "data", "disk")
+    await cluster.settle()
+    await cluster.remove(WORKLOADS, "first")
+    await cluster.settle()
+    assert cluster.message("w", "muster.dev/Slots") == '{"main":[["o"]]}'
+
+
+@story
 async def test_a_volume_that_no_node_reaches(cluster):
     await cluster.set_up(nodes=[node("n"), node("m")])
     await cluster.start()
