@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,18 @@ def test_questions_about_usage(muster: Muster, path: str, status: int, message: 
     assert answer.status == status
     if message:
         assert answer.json["message"] == message
+
+
+def test_who_may_view_may_see_what_is_in_use(muster: Muster) -> None:
+    rights = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "vera"}}
+    group = "rbac.authorization.k8s.io"
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": "view"}
+    subjects = [{"apiGroup": group, "kind": "User", "name": "vera"}]
+    path = f"/apis/{group}/v1/clusterrolebindings"
+    assert muster.client.request("POST", path, {**rights, "roleRef": role, "subjects": subjects}).status == 201
+    for name, status in (("vera", 200), ("otto", 403)):
+        client = replace(muster.client, headers=(("Impersonate-User", name),))
+        _wait_for(lambda client=client, status=status: client.request("GET", f"{METRICS}/pods").status == status)
 
 
 def test_kubectl_top(muster: Muster) -> None:

@@ -1,7 +1,7 @@
 """The roles and bindings that every cluster has, made and mended at each start. Called by `app`.
 
-Kubernetes' own, as facts/roles.json has them, and those for the queues. What somebody has added to them stays; who
-wants to be left alone sets the annotation for updates to another value than "true".
+Kubernetes' own, as facts/roles.json has them, and those for the queues and for what is in use. What somebody has added
+to them stays; who wants to be left alone sets the annotation for updates to another value than "true".
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CHANGE = ["create", "delete", "deletecollection", "patch", "update"]
 _OF_NAMESPACES = ["localqueues", "workloads"]
 
 
-def _queue_role(name: str, aggregated_to: str, *rules: Object) -> Object:
+def _own_role(name: str, aggregated_to: str, *rules: Object) -> Object:
     metadata = {
         "name": name,
         "labels": {f"rbac.authorization.k8s.io/aggregate-to-{aggregated_to}": "true"},
@@ -42,23 +42,28 @@ def _queue_role(name: str, aggregated_to: str, *rules: Object) -> Object:
 
 # Whoever may look at or change what is in a namespace may do so with its queues; the cluster's are not theirs.
 _OF_QUEUES = (
-    _queue_role(
+    _own_role(
         "muster:queues-view",
         "view",
         {"verbs": _LOOK, "apiGroups": [_QUEUES], "resources": ["localqueues", "localqueues/status"]},
         {"verbs": _LOOK, "apiGroups": [_QUEUES], "resources": ["workloads", "workloads/status"]},
     ),
-    _queue_role("muster:queues-edit", "edit", {"verbs": _CHANGE, "apiGroups": [_QUEUES], "resources": ["workloads"]}),
-    _queue_role(
-        "muster:queues-admin", "admin", {"verbs": _CHANGE, "apiGroups": [_QUEUES], "resources": _OF_NAMESPACES}
-    ),
+    _own_role("muster:queues-edit", "edit", {"verbs": _CHANGE, "apiGroups": [_QUEUES], "resources": ["workloads"]}),
+    _own_role("muster:queues-admin", "admin", {"verbs": _CHANGE, "apiGroups": [_QUEUES], "resources": _OF_NAMESPACES}),
+)
+
+# As who installs Kubernetes' metrics server gets it.
+_OF_USAGE = _own_role(
+    "muster:usage-view",
+    "view",
+    {"verbs": ["get", "list"], "apiGroups": ["metrics.k8s.io"], "resources": ["pods", "nodes"]},
 )
 
 
 @cache
 def _wanted() -> tuple[Object, ...]:
     table: list[Object] = json.loads((FOLDER / "roles.json").read_bytes())
-    return (*table, *_OF_QUEUES)
+    return (*table, *_OF_QUEUES, _OF_USAGE)
 
 
 def first_roles(objects: Objects) -> Change[None]:
