@@ -18,13 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from muster.agent.local.environment import CannotStart
-from muster.controllers.belonging import INDEX_LABELS
+from muster.controllers.nodes.checkpoints import COMMAND, GRACE, SIGNAL, index_of, owner_of, saves_work
 from muster.dialects.kueue.durations import NANOSECONDS, duration_ns
 from muster.model.errors import InvalidObject
 from muster.store.clock import Clock
 from muster.store.kinds import Object
 
-COMMAND, SIGNAL, GRACE = (f"muster.dev/checkpoint-{name}" for name in ("command", "signal", "grace"))
 VARIABLE = "MUSTER_CHECKPOINT_DIR"
 MAIN_CONTAINER = "kubectl.kubernetes.io/default-container"
 KEPT_S = 7 * 86_400.0  # of pods that nobody makes anew by himself
@@ -50,7 +49,7 @@ class Checkpoint:
 def checkpoint_of(pod: Object) -> Checkpoint | None:
     """How a pod saves its work, if it says so."""
     annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
-    if COMMAND not in annotations and SIGNAL not in annotations:
+    if not saves_work(pod):
         return None
     names = [one["name"] for one in pod["spec"]["containers"]]
     container = annotations.get(MAIN_CONTAINER, names[0])
@@ -93,13 +92,13 @@ class Checkpoints:
     def folder_of(self, pod: Object) -> Path:
         """The folder of a pod, made if it is the first."""
         metadata = pod["metadata"]
-        owner = next((one for one in metadata.get("ownerReferences") or () if one.get("controller")), None)
+        owner = owner_of(pod)
         place: Path
         if owner is None:
             place = self._folder / "pods" / metadata["namespace"] / metadata["name"]
         else:
             top = self._folder / "owners" / owner["uid"]
-            place = top / _index(metadata)
+            place = top / index_of(pod)
             if not (top / _OWNER).exists():
                 top.mkdir(parents=True, exist_ok=True)
                 (top / _OWNER).write_text(json.dumps({**owner, "namespace": metadata["namespace"]}))
@@ -118,12 +117,6 @@ class Checkpoints:
         for place in self._folder.glob("pods/*/*"):
             if _changed_s(place) + KEPT_S < self._clock.now_s():
                 shutil.rmtree(place, ignore_errors=True)
-
-
-def _index(metadata: Object) -> str:
-    """Which of its owner's pods it is; those that have no number share one folder."""
-    labels = metadata.get("labels") or {}
-    return next((str(labels[name]) for name in INDEX_LABELS if labels.get(name)), "all")
 
 
 def _changed_s(place: Path) -> float:

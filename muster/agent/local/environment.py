@@ -96,8 +96,15 @@ def _value(one: Object, container: Object, around: Surroundings) -> str | None:
     if (reference := source.get("fieldRef")) is not None:
         return field_of(reference.get("fieldPath") or "", around)
     if (reference := source.get("resourceFieldRef")) is not None:
-        return amount_of(reference, container, around)
+        return amount_of(reference, _named(reference, container, around), around)
     return ""
+
+
+def _named(reference: Object, container: Object, around: Surroundings) -> Object:
+    """The container that a reference is about: its own, unless it names another."""
+    spec = around.pod["spec"]
+    every = (*(spec.get("initContainers") or ()), *spec["containers"])
+    return next((one for one in every if one["name"] == reference.get("containerName")), container)
 
 
 def _key_of(reference: Object, resource: str, kind: str, around: Surroundings) -> str | None:

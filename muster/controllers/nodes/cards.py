@@ -64,7 +64,11 @@ class LostCards:
         self._nodes = {name: node for name, node in nodes.items() if _has_cards(node)}  # as they register
 
     def keys(self, seen: Seen, _view: View) -> Iterable[Key]:
-        if seen.key.resource == NODES and seen.key.name in self._nodes and seen.now is not None:
+        registered = self._nodes.get(seen.key.name) if seen.key.resource == NODES else None
+        if registered is None or seen.now is None:
+            return
+        said = (seen.now["metadata"].get("annotations") or {}).get(REGISTER)
+        if lost_cards(seen.now) or said != registered["metadata"]["annotations"][REGISTER]:
             yield seen.key
 
     async def reconcile(self, turn: Turn) -> None:

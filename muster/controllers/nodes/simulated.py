@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from muster.controllers.loop import Turn
 from muster.controllers.nodes.cards import has_lost_card, lost_cards
+from muster.controllers.nodes.checkpoints import done_s, save
 from muster.controllers.nodes.containers import BackOff, Container, PodPlan, Run, Steps, next_steps
 from muster.controllers.nodes.pod_status import (
     ENDED,
@@ -79,7 +80,10 @@ class SimulatedNodes:
         if status.get("phase") in ENDED and not is_deleting:
             return
         habits = self._habits[pod["spec"]["nodeName"]]
-        after = look(pod, habits, self._back_off, now_s=turn.now_s, is_broken=has_lost_card(pod, node))
+        had = Had(is_broken=has_lost_card(pod, node), done_s=done_s(pod, turn.view))
+        after = look(pod, habits, self._back_off, now_s=turn.now_s, had=had)
+        if is_deleting and after.is_over and status.get("phase") == "Running":
+            await save(turn, pod)
         if after.status != status:
             await turn.update_status(turn.key, {**pod, "status": after.status})
         if is_deleting and after.is_over:
@@ -98,9 +102,19 @@ def _is_news(seen: Seen) -> bool:
     return is_failed(seen.before) or lost_cards(seen.before) != lost_cards(seen.now)
 
 
-def look(pod: Object, habits: Habits, back_off: BackOff, *, now_s: float, is_broken: bool = False) -> Next:
-    """What has become of a pod by now, and when to look again; one that is broken cannot run. Pure."""
-    return _Look(pod, habits, back_off, now_s).result(is_broken=is_broken)
+class Had(NamedTuple):
+    """What a pod comes with that does not stand on it."""
+
+    is_broken: bool = False  # it cannot run
+    done_s: float = 0.0  # of its work
+
+
+NOTHING = Had()
+
+
+def look(pod: Object, habits: Habits, back_off: BackOff, *, now_s: float, had: Had = NOTHING) -> Next:
+    """What has become of a pod by now, and when to look again. Pure."""
+    return _Look(pod, habits, back_off, now_s).result(had)
 
 
 class _Look:
@@ -114,13 +128,15 @@ class _Look:
         self._halt = halt_of(pod, now_s)
         self._habits = habits
         self._dues: list[float] = []
+        self._done_s = 0.0
 
-    def result(self, *, is_broken: bool) -> Next:
+    def result(self, had: Had) -> Next:
         try:
             behaviour = behaviour_of(self._pod, self._habits)
         except InvalidObject as problem:
             return self._refused(problem)
-        if is_broken:
+        self._done_s = had.done_s
+        if had.is_broken:
             behaviour = replace(behaviour, fail_code=BROKEN)
         steps = self._go_on(behaviour)
         if (due_s := deadline_s(self._pod)) is not None and self._halt is None:
@@ -182,7 +198,7 @@ class _Look:
                 continue
             assert known.run is not None, f"{name} runs"
             run_s = FOREVER_S if name in beside else behaviour.run_s(name, known.restarts)
-            due_s = known.run.started_s + run_s
+            due_s = known.run.started_s + max(0.0, run_s - self._done_s)
             if behaviour.fail_code is not None:
                 self._end(name, behaviour.fail_code, self._now_s)
             elif due_s <= self._now_s:

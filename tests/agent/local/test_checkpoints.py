@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from muster.agent.local.checkpoints import COMMAND, GRACE, KEPT_S, SIGNAL, Checkpoints, checkpoint_of
+from muster.agent.local.checkpoints import KEPT_S, Checkpoints, checkpoint_of
 from muster.agent.local.environment import CannotStart
+from muster.controllers.nodes.checkpoints import COMMAND, GRACE, SIGNAL
 from tests.agent.local.machine import Machine, on_machine, shell, state
 
 COUNT = "n=0; test -e $MUSTER_CHECKPOINT_DIR/n && read n < $MUSTER_CHECKPOINT_DIR/n; echo from $n; "

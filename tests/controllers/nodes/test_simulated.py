@@ -42,7 +42,9 @@ class World:
         store = AsyncStore(MemoryStore(self.clock), pace_s=0)
         objects = Objects(catalog().rules, self.clock, identities=Identities(Random(1)), has_namespaces=False)
         self.client = PlainClient(store, objects, "tests")
-        feed = Feed(store, View({("pods", "node"): node_terms}), self.clock, resources=("pods", "nodes", LEASES))
+        feed = Feed(
+            store, View({("pods", "node"): node_terms}), self.clock, resources=("pods", "nodes", "configmaps", LEASES)
+        )
         self.view = feed.view
         self.nodes = {
             name: node_object(name, capacity={"cpu": "8", "pods": "110"}, labels={}, address="198.18.0.1")
@@ -234,6 +236,25 @@ def test_a_clock_that_is_set_silences_no_node_and_hides_none_that_is_silent(hour
         assert (deleting(world, lost), deleting(world, kept)) == (True, False)
 
     in_world(story, "n", "m")
+
+
+def test_work_that_was_saved_is_not_done_again():
+    async def story(world: World) -> None:
+        notes = {SIM + "run-time": "100s", "muster.dev/checkpoint-signal": "SIGUSR1"}
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+        for name in ("first", "second", "third"):
+            given = pod("c", restartPolicy="Never")
+            given["metadata"] = {"name": name, "namespace": "x", "annotations": notes, "ownerReferences": [owner]}
+            await world.client.create("pods", given)
+            key = Key("pods", "x", name)
+            await world.pass_time(40)
+            if name != "third":
+                assert world.phase(key) == "Running"
+                await world.client.delete(key, Deletion(grace_s=20))
+                await world.pass_time(5)
+        assert world.phase(key) == "Succeeded", "twenty seconds were left to do"
+
+    in_world(story)
 
 
 def test_a_pod_on_a_node_that_was_never_there_is_removed_after_a_while():
