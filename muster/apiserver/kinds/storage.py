@@ -192,7 +192,10 @@ def _check_volume(volume: Object) -> Problems:
     yield from _capacity(spec.get("capacity") or {})
     yield from _VOLUME(spec, "spec")
     yield from one_source(spec, "spec", _SOURCES, beside=frozenset({"flexVolume"}))
-    if next((name for name in _SOURCES if spec.get(name) is not None), "") == "local" and not spec.get("nodeAffinity"):
+    if (
+        next((name for name in _SOURCES if spec.get(name) is not None), "") == "local"
+        and spec.get("nodeAffinity") is None
+    ):
         yield required("spec.nodeAffinity", "Local volume requires node affinity")
     yield from _attributes_class(spec)
 
