@@ -25,6 +25,7 @@ _TAKE_ANY_FINALIZER = (
     "Lease",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicy",
     "MutatingAdmissionPolicyBinding",
     "PodDisruptionBudget",
     "RuntimeClass",
