@@ -22,7 +22,7 @@ _MADE_UP = (
 )
 _STORAGE = re.compile(r"StorageError: .*AdditionalErrorMsg: ")  # how the real server's own store begins
 _OWN = ("managedFields", "selfLink")
-_VALUE = re.compile(r'((?:Invalid|Unsupported|Duplicate) value: (?:"[^"{]*"|-?\d+|true|false))')
+_VALUE = re.compile(r'((?:Invalid|Unsupported|Duplicate) value: (?:"[^"{]+"|-?\d+|true|false))')
 # Where a message of 400 goes on in words of the server's own: how its parser is made, or its libraries.
 _OWN_WORDS = (
     (re.compile(r"(cannot be handled as an? \w+).*", re.DOTALL), r"\1"),
@@ -35,7 +35,12 @@ _OWN_WORDS = (
         "PATCH",
     ),
     (re.compile(r"(invalid continue token: ).*"), r"\1"),
-    (re.compile(r"unable to parse requirement: .*|invalid selector: .*|strconv\.ParseInt: .*"), "SELECTOR"),
+    (
+        re.compile(
+            r"unable to parse requirement: .*|invalid selector: .*|field label not supported: .*|strconv\.ParseInt: .*"
+        ),
+        "SELECTOR",
+    ),
     (re.compile(r"(strict decoding error: ).*", re.DOTALL), r"\1"),
 )
 _AGE = re.compile(r"(\d+[smhd])+|<unknown>|<invalid>")
