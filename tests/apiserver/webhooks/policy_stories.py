@@ -200,14 +200,14 @@ STORIES = {
         requests=(GOOD,),
     ),
     "the user": Story(policy=policy("request.userInfo.username == 'nobody'"), requests=(GOOD,)),
-    "parameters": Story(
-        policy=LONG_POLICY, bindings=(with_limit(name="limit"),), objects=(LIMIT,), requests=(*WORDS, SHORT)
-    ),
-    "parameters chosen": Story(
+    "parameters by selector and by name": Story(
         policy=LONG_POLICY,
-        bindings=(with_limit(selector={"matchLabels": {"use": "limit"}}),),
+        bindings=(with_limit(selector={"matchLabels": {"use": "limit"}}), with_limit(name="limit")),
         objects=(LIMIT,),
-        requests=(SHORT,),
+        requests=(*WORDS, SHORT),
+    ),
+    "parameters that nothing is chosen of": Story(
+        policy=LONG_POLICY, bindings=(with_limit(selector={"matchLabels": {"use": "nothing"}}),), requests=(SHORT,)
     ),
     "no parameters": Story(policy=LONG_POLICY, bindings=(with_limit(name="none"),), requests=(SHORT, GOOD)),
     "no parameters, which is fine": Story(
