@@ -6,7 +6,7 @@ Loaded by `run` once the server answers, since it brings numpy.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from muster.apiserver.api import Api
 from muster.app.admitted_client import AdmittedClient
@@ -20,14 +20,16 @@ from muster.controllers.builtin.autoscaler import RESOURCES as AUTOSCALING
 from muster.controllers.cache import RESOURCES
 from muster.controllers.events import EVENTS
 from muster.controllers.feed import Feed
-from muster.controllers.loop import Loop
+from muster.controllers.loop import Controller, Loop
 from muster.controllers.nodes import pool_sizes
 from muster.controllers.nodes.costs import COSTS
 from muster.controllers.nodes.pool_sizes import NodePools
 from muster.controllers.nodes.pools import Pool
 from muster.controllers.nodes.simulated import BY_NODE, PODS, node_terms
 from muster.controllers.view import View
+from muster.store.aio import AsyncStore
 from muster.store.client import Client, PlainClient
+from muster.store.clock import Clock
 
 # The users that they write as.
 SCHEDULER = "system:kube-scheduler"
@@ -38,17 +40,30 @@ NODE_POOLS = "muster-node-pools"
 
 async def live(api: Api, pools: Iterable[Pool] = ()) -> None:
     """Run all of it until cancelled."""
-    view = View(INDEXES)
-    feed = Feed(api.store, view, api.clock, resources={*FOLLOWED, *AUTOSCALING, EVENTS})
-    controllers = [*(make() for make in CONTROLLERS), autoscalers(api, view)]
-    loops = [Loop(one, feed, _client(api, CONTROLLER_MANAGER), api.clock) for one in controllers]
     scheduler = Scheduling(api.store, _client(api, SCHEDULER), api.clock, think=asyncio.to_thread)
     jobs = JobControl(api.store, _client(api, JOBS), api.clock)
+    client = _client(api, CONTROLLER_MANAGER)
+    builtin = run_builtin(api.store, client, api.clock, also=lambda view: autoscalers(api, view))
     async with asyncio.TaskGroup() as group:
-        for work in (feed.run(), *(loop.run() for loop in loops), scheduler.run(), jobs.run()):
+        for work in (builtin, scheduler.run(), jobs.run()):
             group.create_task(work)
         if changing := [pool for pool in pools if pool.is_elastic or pool.price]:
             group.create_task(_resize(api, changing))
+
+
+async def run_builtin(
+    store: AsyncStore, client: Client, clock: Clock, *, also: Callable[[View], Controller] | None = None
+) -> None:
+    """Run Kubernetes' own controllers until cancelled, and one more that works on their view."""
+    view = View(INDEXES)
+    feed = Feed(store, view, clock, resources={*FOLLOWED, *AUTOSCALING, EVENTS})
+    controllers = [make() for make in CONTROLLERS]
+    if also is not None:
+        controllers.append(also(view))
+    loops = [Loop(one, feed, client, clock) for one in controllers]
+    async with asyncio.TaskGroup() as group:
+        for work in (feed.run(), *(loop.run() for loop in loops)):
+            group.create_task(work)
 
 
 async def _resize(api: Api, pools: list[Pool]) -> None:

@@ -83,7 +83,11 @@ _FILE = Struct(fields={"pools": ListOf(item=_POOL_FIELDS)}, required=("pools",))
 
 def read_pools(path: Path) -> tuple[Pool, ...]:
     """The pools of a file; raises `InvalidObject` with all that is wrong."""
-    values = parse_value(read_file(path), str(path))
+    return pools_of(parse_value(read_file(path), str(path)))
+
+
+def pools_of(values: object) -> tuple[Pool, ...]:
+    """The same of what a file says."""
     fields = Fields.of(values)
     problems = (*shape_problems(_FILE, values, ""), *unknown_fields(_FILE, values, ""))
     if problems:

@@ -1,0 +1,119 @@
+"""A cluster in simulated time lives: jobs run to their end, processes die and come back, and runs repeat."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from muster.app.node_pools import pools_of
+from muster.app.simulation import simulated_world
+from muster.model.errors import InvalidObject
+from muster.sim.world import World
+from muster.store.kinds import Object, Propagation
+from muster.store.records import Key
+from muster.store.rules import Deletion
+
+KUEUE = "kueue.x-k8s.io/v1beta2"
+QUEUE = "kueue.x-k8s.io/queue-name"
+
+
+def an_object(kind: str, name: str, spec: Any, *, api: str = KUEUE, **metadata: Any) -> Object:
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": name, **metadata}, "spec": spec}
+
+
+def a_job(name: str, pods: int = 2) -> Object:
+    container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": "2"}}}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    spec = {"parallelism": pods, "completions": pods, "template": template}
+    return an_object("Job", name, spec, api="batch/v1", namespace="default", labels={QUEUE: "main"})
+
+
+@pytest.fixture
+def world():
+    made = a_world()
+    yield made
+    made.close()
+
+
+def a_world(seed: int = 0) -> World:
+    world = simulated_world(pools_of({"pools": [{"name": "cpu", "count": 3}]}), seed=seed)
+    world.create(an_object("ResourceFlavor", "default", {}))
+    resources = [{"name": "cpu", "nominalQuota": "6"}]
+    group = {"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": resources}]}
+    world.create(an_object("ClusterQueue", "main", {"namespaceSelector": {}, "resourceGroups": [group]}))
+    world.create(an_object("LocalQueue", "main", {"clusterQueue": "main"}, namespace="default"))
+    return world
+
+
+def are_complete(world: World) -> bool:
+    jobs = world.all("jobs.batch")
+    return all(one.get("status", {}).get("succeeded") == one["spec"]["completions"] for one in jobs)
+
+
+def test_jobs_wait_for_each_other_and_run_to_their_end(world):
+    for number in range(3):
+        world.create(a_job(f"train-{number}"))
+    world.run(1)
+    assert sum(not job["spec"]["suspend"] for job in world.all("jobs.batch")) == 1
+    world.run_until(lambda: are_complete(world), within_s=120)
+    assert {pod["status"]["phase"] for pod in world.all("pods")} == {"Succeeded"}
+
+
+@pytest.mark.parametrize("name", ["scheduler", "jobs", "controllers", "nodes", "collector"])
+def test_a_process_that_dies_goes_on_from_the_store(world, name):
+    world.create(a_job("train"))
+    world.run(3)
+    world.stop(name)
+    world.run(5)
+    world.start(name)
+    world.run_until(lambda: are_complete(world), within_s=120)
+
+
+def test_what_a_user_gets_wrong_is_told(world):
+    with pytest.raises(InvalidObject, match="give a kind that the server has"):
+        world.create(an_object("Nothing", "x", {}))
+    with pytest.raises(AssertionError, match="did not come to that within 60 s"):
+        world.run_until(lambda: False, within_s=60)
+
+
+def test_what_is_deleted_takes_along_what_it_owns(world):
+    world.create(a_job("train"))
+    world.run(3)
+    assert world.all("pods")
+    world.delete(Key("jobs.batch", "default", "train"), Deletion(propagation=Propagation.BACKGROUND))
+    world.run(120)
+    assert not world.all("jobs.batch") and not world.all("pods") and not world.all("workloads.kueue.x-k8s.io")
+
+
+def trace(seed: int) -> str:
+    """What a story has written, in short."""
+    world = a_world(seed)
+    world.create(a_job("one"))
+    world.create(a_job("two", 3))
+    world.run(200)
+    found = hashlib.sha256()
+    for resource in ("pods", "jobs.batch", "workloads.kueue.x-k8s.io", "events", "nodes"):
+        for one in world.all(resource):
+            found.update(repr(one).encode())
+    world.close()
+    return found.hexdigest()
+
+
+def test_the_same_seed_is_the_same_run_in_every_process():
+    program = "from tests.sim.test_world import trace; print(trace(7))"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(found) == 1
