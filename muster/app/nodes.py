@@ -7,6 +7,7 @@ node lifecycle's part.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
@@ -52,13 +53,14 @@ from muster.model.usage import Measure, Usages
 from muster.store.aio import AsyncStore
 from muster.store.client import PlainClient
 from muster.store.clock import Clock
-from muster.store.errors import NotFound
+from muster.store.errors import NotFound, StoreError
 from muster.store.kinds import Object
 from muster.store.objects import Objects, Written, decode
 from muster.store.port import Change
 from muster.store.records import Key, Scope
 from muster.vendors.nvidia import REGISTER
 
+log = logging.getLogger(__name__)
 LOCAL = "local"
 _OWNERS = {
     "Job": "jobs.batch",
@@ -68,6 +70,7 @@ _OWNERS = {
 }
 _TOKEN_S, _TOKEN_LEAST_S, _TOKEN_SHARE = 3_600, 600, 0.8
 _TOKENS_KEPT = 4_096
+_PAUSE_S = 1.0  # after the store could not write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +138,18 @@ class Nodes:
         return found is not None and found["metadata"]["uid"] == owner["uid"]
 
     async def register(self) -> None:
-        """Have those nodes be there that always are, keep those that have come since, and remove all others' pools."""
+        """Have those nodes be there that always are, keep those that have come since, and remove all others' pools.
+
+        Tried until the store takes it: a cluster without nodes is of no use to anybody.
+        """
+        while True:
+            try:
+                return await self._register_once()
+            except StoreError as problem:
+                log.warning("the nodes wait for the store: %s", problem)
+                await self._clock.sleep(_PAUSE_S)
+
+    async def _register_once(self) -> None:
         possible = self._possible()
         there = {record.key.name: record for record in self._store.store.page(Scope(NODES)).records}
         wanted = {name for name in possible if name in there or name == LOCAL}
