@@ -30,6 +30,7 @@ from muster.store.kinds import Object
 from muster.store.records import Key
 
 log = logging.getLogger(__name__)
+_NODE_AGAIN_S = 5.0  # until a node is looked for once more that is not there
 NO_SLOT = "its workload has no slot left for it"
 
 
@@ -74,7 +75,8 @@ class Binder:
 
     async def _bind(self, turn: Turn, pod: Pod, note: str, slot: Slot) -> None:
         if turn.view.record(Key("nodes", "", slot.node)) is None:
-            return  # it may come back; else the workload's deadline ends the waiting
+            turn.look_again(_NODE_AGAIN_S)  # it may come back; else the workload's deadline ends the waiting
+            return
         if not await self._has_volumes(turn, dict(pod), slot.node):
             return
         key = object_key(PODS, dict(pod))

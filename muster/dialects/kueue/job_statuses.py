@@ -12,7 +12,7 @@ from muster.model.fields import INT32_MAX, Fields
 Status = dict[str, Any]
 DEACTIVATED = "Deactivated"
 # Evicted for somebody or something else's sake: it waits in line again at once.
-REQUEUED_AT_ONCE = ("Preempted", "NodeFailures", "FlavorMigration")
+REQUEUED_AT_ONCE = ("Preempted", "NodeFailures", "FlavorMigration", "GangDeadline")
 SUCCEEDED, FAILED = "Succeeded", "Failed"
 _NOT_READY = "Not all pods are ready or succeeded"
 _LOST = "At least one pod has failed, waiting for recovery"
