@@ -196,9 +196,10 @@ class TaintEviction:
 
     async def reconcile(self, turn: Turn) -> None:
         pod = turn.view.get(turn.key)
-        if pod is None:
-            return
-        name, uid = pod["spec"]["nodeName"], pod["metadata"]["uid"]
+        name = (pod["spec"].get("nodeName") or "") if pod is not None else ""
+        if pod is None or not name:
+            return  # it is gone, and another of its name waits for a node
+        uid = pod["metadata"]["uid"]
         node = turn.view.get(Key(NODES, "", name))
         if node is None:
             since_s = self._missed_s.setdefault(name, turn.now_s)

@@ -70,18 +70,18 @@ class SimulatedNodes:
 
     async def reconcile(self, turn: Turn) -> None:
         pod = turn.view.get(turn.key)
-        if pod is None:
-            return
-        node = turn.view.get(Key(NODES, "", pod["spec"]["nodeName"]))
+        name = (pod["spec"].get("nodeName") or "") if pod is not None else ""
+        if pod is None or name not in self._habits:
+            return  # it is gone, and another of its name waits for a node
+        node = turn.view.get(Key(NODES, "", name))
         if node is None or is_failed(node):
             return
         metadata, status = pod["metadata"], pod.get("status") or {}
         is_deleting = bool(metadata.get("deletionTimestamp"))
         if status.get("phase") in ENDED and not is_deleting:
             return
-        habits = self._habits[pod["spec"]["nodeName"]]
         had = Had(is_broken=has_lost_card(pod, node), done_s=done_s(pod, turn.view))
-        after = look(pod, habits, self._back_off, now_s=turn.now_s, had=had)
+        after = look(pod, self._habits[name], self._back_off, now_s=turn.now_s, had=had)
         if is_deleting and after.is_over and status.get("phase") == "Running":
             await save(turn, pod)
         if after.status != status:
