@@ -326,14 +326,14 @@ class Cache:
             self._filled.pop(key, None)
             if name in self.state.workloads:
                 self.state.drop(name)
-            for left in tuple(self._members.get(key, ())):
+            for left in sorted(self._members.get(key, ())):
                 self._join(left, None)
                 self._account(left, self._view.get(left), is_alone=True)
             self._members.pop(key, None)
             return
         workload = self._read_workload(obj) if self._note(key) else None
         pods = pods_of(key, obj, self._view)
-        for gone in self._members.get(key, set()) - pods.keys():
+        for gone in sorted(self._members.get(key, set()) - pods.keys()):
             self._join(gone, None)
             self._account(gone, self._view.get(gone), is_alone=self._view.get(gone) is not None)
         if workload is None and key in self._left_out:

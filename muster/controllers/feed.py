@@ -28,7 +28,7 @@ class Feed:
         self.view = view
         self._store = store
         self._clock = clock
-        self._resources = frozenset(resources)
+        self._resources = dict.fromkeys(sorted(resources))  # in order, so that runs can repeat
         self._listeners: list[Listener] = []
 
     def listen(self, listener: Listener) -> None:
@@ -56,7 +56,7 @@ class Feed:
         store = self._store.store
         revision = store.revision
         watch = self._store.watch(Scope(), revision)
-        for resource in sorted(self._resources):
+        for resource in self._resources:
             self._tell(self.view.learn_all(resource, store.page(Scope(resource), at=revision).records, revision))
         return watch
 

@@ -106,6 +106,12 @@ class Scheduler:
                 await self._wait()
                 self.is_idle = False
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether it has taken in all that it has heard, and all that it has written has come true."""
+        has_news = self.cache.has_news or not self.is_idle
+        return not has_news and all(self._view.has_reached(*written) for written in self._written.items())
+
     async def _pause(self) -> None:
         self._is_to_pause, self.is_pausing = False, True
         await self._clock.sleep(PAUSE_S)
@@ -140,7 +146,7 @@ class Scheduler:
         decided = await self.think(lambda: run_cycles(state, now))
         await self._carry_out(state, decided, now)
         touched, self.cache.touched = self.cache.touched | decided.decisions.keys(), set()
-        await self._queues.write(state, touched, now)
+        await self._queues.write(state, sorted(touched), now)
 
     async def _carry_out(self, state: EngineState, decided: Decided, now: float) -> None:
         """Write all that was decided, at once: each write is about one object and asks for the state it was seen in."""
@@ -240,7 +246,7 @@ class Scheduler:
     def _refused(self, state: EngineState, decided: Decided) -> dict[str, Verdict]:
         """Why those wait that were tried in vain, and those that were looked at and are in no line."""
         verdicts = {key: one for key, one in decided.verdicts.items() if self._waits(state, key)}
-        for key in self.cache.touched:
+        for key in sorted(self.cache.touched):
             workload = state.workloads.get(key)
             if workload is None or key in verdicts or not self._waits(state, key):
                 continue
@@ -254,7 +260,7 @@ class Scheduler:
 
     def _checked(self, state: EngineState) -> list[Workload]:
         """Those that have passed all checks and are not admitted yet."""
-        found = (state.workloads.get(key) for key in self.cache.touched)
+        found = (state.workloads.get(key) for key in sorted(self.cache.touched))
         return [one for one in found if one is not None and _has_passed(one)]
 
     async def _admitted(self, workload: Workload, now: float) -> None:

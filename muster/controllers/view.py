@@ -78,9 +78,13 @@ class View:
         """Whether an index has anything under a term."""
         return bool(self._indexes[resource, index][1].get(term))
 
+    def has_reached(self, resource: str, revision: int) -> bool:
+        """Whether all that was written to a resource up to a revision is known here, if it is followed at all."""
+        return self._revisions.get(resource, revision) >= revision
+
     async def reaches(self, resource: str, revision: int) -> None:
-        """Wait until all that was written to a resource up to a revision is known here, if it is followed at all."""
-        if self._revisions.get(resource, revision) < revision:
+        """Wait until that is so."""
+        if not self.has_reached(resource, revision):
             known = asyncio.get_running_loop().create_future()
             self._waiting.append((resource, revision, known))
             await known
@@ -103,6 +107,8 @@ class View:
     def learn(self, event: Event) -> Seen | None:
         """Take in a change; `None` where it is older than what is known."""
         record = event.record
+        if record.revision <= self._revisions.get(record.key.resource, 0):
+            return None  # told once more: an object that is gone by now must not come back
         return self._set(record.key, None if event.action is Action.DELETED else record, record.revision)
 
     def learn_all(self, resource: str, records: Iterable[Record], revision: int) -> list[Seen]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from muster.engine.contracts import PodSetStart
@@ -33,12 +33,12 @@ def started(template: Fields, start: PodSetStart) -> dict[str, Any]:
     )
 
 
-def restored(template: Fields, original: Mapping[str, Any], kept_labels: Iterable[str] = ()) -> dict[str, Any]:
+def restored(template: Fields, original: Mapping[str, Any], kept_labels: Collection[str] = ()) -> dict[str, Any]:
     """The template with what a start may change as the original has it; labels of the job's controller stay."""
     before = Fields.of(original)
     metadata, spec = template.child("metadata"), template.child("spec")
     had = metadata.text_map("labels")
-    own = {key: had[key] for key in kept_labels if key in had}
+    own = {key: value for key, value in had.items() if key in kept_labels}
     changes = {name: before.child("metadata").values.get(name) for name in METADATA_FIELDS}
     changes["labels"] = {**(changes["labels"] or {}), **own}
     spec_changes = {name: before.child("spec").values.get(name) for name in SPEC_FIELDS}
