@@ -97,6 +97,10 @@ test-kubernetes: install  ## Compare with a real Kubernetes; needs Go and openss
 prove: install  ## The long proofs with all their cases.
 	MUSTER_PROVE=full $(PYTEST) -n $(WORKERS) -m prove
 
+.PHONY: dst
+dst: install  ## Run a cluster in simulated time through storms of faults: make dst SEEDS=100, or SEED=17 for one of them.
+	@$(BIN)/python -m tests.dst $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100) --workers $(WORKERS))
+
 .PHONY: conformance
 conformance: install  ## Run the conformance cases of a folder: make conformance DIR=path/to/cases.
 	@test -n "$(DIR)" || { echo "Say which cases to run: make conformance DIR=path/to/cases" >&2; exit 2; }

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
 from functools import cache
 from random import Random
+from typing import Any
 
 from muster.apiserver.admission import Admission, Checks
 from muster.apiserver.served import Catalog
@@ -12,62 +15,126 @@ from muster.app.first_objects import first_objects
 from muster.app.job_control import JobControl, job_admission
 from muster.app.kinds import catalog
 from muster.app.living import CONTROLLER_MANAGER, JOBS, SCHEDULER, run_builtin
+from muster.app.node_pools import pools_of
 from muster.app.nodes import NodeOptions, Nodes
 from muster.app.scheduling import Scheduling
+from muster.controllers.cache import Cache
 from muster.controllers.nodes.pools import Pool
 from muster.controllers.tidying import Tidying
-from muster.sim.world import START_S, Cluster, Process, World
+from muster.sim.mixes import Mix
+from muster.sim.network import Network
+from muster.sim.storm import Ground
+from muster.sim.world import START_S, Cluster, World
 from muster.store.aio import AsyncStore
 from muster.store.client import PlainClient
 from muster.store.clock import VirtualClock
 from muster.store.identities import Identities
+from muster.store.kinds import KindRules, Object
 from muster.store.memory import MemoryStore
 from muster.store.objects import Notes, Objects
+
+_CHECKED_EVERY = 4  # storms: in the others nothing that is written is checked, which is the server's part
 
 
 def simulated_world(
     nodes: tuple[Pool, ...], *, seed: int = 0, configuration: Configuration | None = None
 ) -> World:
     """A cluster with simulated nodes in which everything runs that `muster up` runs, but for the server itself."""
-    clock = VirtualClock(START_S)
-    store = MemoryStore(clock)
-    world = World(clock, store, simulated_cluster(clock, store, nodes, seed=seed, configuration=configuration))
+    world = _Parts(nodes, seed, configuration or Configuration(), rules=_served().rules).world()
     world.start()
     return world
 
 
-def simulated_cluster(
-    clock: VirtualClock,
-    store: MemoryStore,
-    nodes: tuple[Pool, ...],
-    *,
-    seed: int = 0,
-    configuration: Configuration | None = None,
-) -> Cluster:
-    """What such a world is made of; the objects that every cluster has are written."""
-    chosen = configuration or Configuration()
-    jobs = job_admission(store, chosen)
-    objects = Objects(
-        _served().rules, clock, identities=Identities(Random(f"{seed}/identities")), notes=Notes(guard=Checks(jobs))
-    )
-    admission = Admission(store, Random(f"{seed}/addresses"), jobs=jobs)
-    for change in first_objects(objects, store):
-        store.write(change)
+def storm_ground(mix: Mix, seed: int) -> Ground:
+    """A world for a storm, not started yet, with the way into its scheduler."""
+    rules = _served().rules if seed % _CHECKED_EVERY == 0 else _unchecked()
+    parts = _Parts(pools_of(mix.pools), seed, Configuration(), rules=rules)
+    return Ground(parts.world(), parts.cache, parts.fresh)
 
-    def client(link: AsyncStore, user: str) -> PlainClient:
-        return PlainClient(link, objects, user, complete=admission.complete_new)
 
-    processes: dict[str, Process] = {
-        "scheduler": lambda link: Scheduling(link, client(link, SCHEDULER), clock, configuration=chosen).run(),
-        "jobs": lambda link: JobControl(link, client(link, JOBS), clock, configuration=chosen).run(),
-        "controllers": lambda link: run_builtin(link, client(link, CONTROLLER_MANAGER), clock),
-        "nodes": lambda link: Nodes(NodeOptions(has_local=False, pools=nodes), link, objects, clock).run(),
-        "collector": lambda link: Tidying(link, objects, clock).run(),
-    }
-    return Cluster(objects=objects, complete=admission.complete_new, processes=processes)
+class _Parts:
+    """What a world is made of, and the scheduler that was started in it last."""
+
+    def __init__(
+        self,
+        nodes: tuple[Pool, ...],
+        seed: int,
+        configuration: Configuration,
+        *,
+        rules: Mapping[str, KindRules],
+    ) -> None:
+        self._nodes = nodes
+        self._seed = seed
+        self._configuration = configuration
+        self._clock = VirtualClock(START_S)
+        self._store = MemoryStore(self._clock)
+        jobs = job_admission(self._store, configuration)
+        self._objects = Objects(
+            rules,
+            self._clock,
+            identities=Identities(Random(f"{seed}/identities")),
+            notes=Notes(guard=Checks(jobs)),
+        )
+        self._admission = Admission(self._store, Random(f"{seed}/addresses"), jobs=jobs)
+        self._scheduling: Scheduling | None = None
+
+    def world(self) -> World:
+        """The world, with the objects that every cluster has."""
+        for change in first_objects(self._objects, self._store):
+            self._store.write(change)
+        cluster = Cluster(
+            objects=self._objects,
+            complete=self._admission.complete_new,
+            processes={
+                "scheduler": self._schedule,
+                "jobs": self._control_jobs,
+                "controllers": lambda link: run_builtin(link, self._client(link, CONTROLLER_MANAGER), self._clock),
+                "nodes": self._run_nodes,
+                "collector": lambda link: Tidying(link, self._objects, self._clock).run(),
+            },
+        )
+        return World(self._clock, self._store, cluster, Network(self._store, Random(f"{self._seed}/network")))
+
+    def cache(self) -> Cache | None:
+        """What the scheduler knows."""
+        return None if self._scheduling is None else self._scheduling.scheduler.cache
+
+    def fresh(self) -> Cache | None:
+        """What one would know that starts now, by what that one has heard; `None` while it is at work."""
+        scheduling = self._scheduling
+        if scheduling is None or not scheduling.scheduler.is_at_rest:
+            return None
+        made = Cache(scheduling.feed.view, scheduling.parts)
+        made.sync(scheduling.scheduler.cache.state.now)
+        return made
+
+    def _client(self, link: AsyncStore, user: str) -> PlainClient:
+        return PlainClient(link, self._objects, user, complete=self._admission.complete_new)
+
+    def _schedule(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
+        client = self._client(link, SCHEDULER)
+        self._scheduling = Scheduling(link, client, self._clock, configuration=self._configuration)
+        return self._scheduling.run()
+
+    def _control_jobs(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
+        return JobControl(link, self._client(link, JOBS), self._clock, configuration=self._configuration).run()
+
+    def _run_nodes(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
+        options = NodeOptions(has_local=False, pools=self._nodes)
+        return Nodes(options, link, self._objects, self._clock).run()
 
 
 @cache
 def _served() -> Catalog:
     """Nothing in a simulated cluster adds kinds, so all of them share one catalog."""
     return catalog()
+
+
+@cache
+def _unchecked() -> dict[str, KindRules]:
+    """The same kinds without the rules for what their objects may say, which take a fifth of a storm's time."""
+    return {name: replace(rules, validate=_accept, versions={}) for name, rules in _served().rules.items()}
+
+
+def _accept(_given: Object, _before: Object | None) -> None:
+    """Nothing is wrong with it."""

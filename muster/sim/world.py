@@ -18,13 +18,14 @@ from typing import Any
 
 from muster.model.errors import InvalidObject
 from muster.sim.loop import StillLoop
+from muster.sim.network import Network
 from muster.store.aio import AsyncStore
 from muster.store.clock import VirtualClock
 from muster.store.errors import NotFound
 from muster.store.kinds import Object
 from muster.store.memory import MemoryStore
 from muster.store.objects import PLAINLY, By, Objects, Part, decode
-from muster.store.records import Key, Scope
+from muster.store.records import Key, Record, Scope
 from muster.store.rules import Deletion
 
 START_S = 1_700_000_000.0  # when simulated time begins
@@ -45,8 +46,9 @@ class Cluster:
 class World:
     """One cluster, with its clock and its store."""
 
-    def __init__(self, clock: VirtualClock, store: MemoryStore, cluster: Cluster) -> None:
+    def __init__(self, clock: VirtualClock, store: MemoryStore, cluster: Cluster, network: Network) -> None:
         self.clock = clock
+        self.network = network
         self.store = store
         self.objects = cluster.objects
         self._complete = cluster.complete
@@ -66,8 +68,19 @@ class World:
     def stop(self, *names: str) -> None:
         """Have processes be gone, all of them unless some are named."""
         for name in names or tuple(self._tasks):
+            self.network.links[name].is_dead = True  # whatever it still tries on its way out
             self._tasks.pop(name).cancel()
         self.loop.run_ready()
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """The processes that run."""
+        return tuple(self._tasks)
+
+    @property
+    def process_names(self) -> tuple[str, ...]:
+        """All processes there are."""
+        return tuple(self._processes)
 
     def close(self) -> None:
         """End the world."""
@@ -75,35 +88,31 @@ class World:
         self.loop.close()
 
     async def _run(self, name: str) -> None:
-        await self._processes[name](self.link_of(name))
-
-    def link_of(self, name: str) -> AsyncStore:
-        """How a process that starts now sees the store."""
-        assert name in self._processes, f"there is no process {name}"
-        return AsyncStore(self.store, pace_s=0)
+        await self._processes[name](AsyncStore(self.network.connect(name), pace_s=0))
 
     # Time ------------------------------------------------------------------------------------------------------------
 
     def run(self, for_s: float = 0.0) -> None:
         """Let everybody work until nobody has anything to do, and time pass that far."""
         until_s = self.clock.monotonic_s() + for_s
-        self._settle()
+        self.settle()
         while (due_s := self.clock.next_due_s()) is not None and due_s <= until_s:
             self.clock.advance_to(due_s)
-            self._settle()
+            self.settle()
         self.clock.advance_to(until_s)
 
     def run_until(self, holds: Callable[[], bool], *, within_s: float = 3_600.0) -> None:
         """Let time pass until something holds; it has to come to that in time."""
         until_s = self.clock.monotonic_s() + within_s
-        self._settle()
+        self.settle()
         while not holds():
             due_s = self.clock.next_due_s()
             assert due_s is not None and due_s <= until_s, f"it did not come to that within {within_s:g} s"
             self.clock.advance_to(due_s)
-            self._settle()
+            self.settle()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Let everybody work until nobody has anything to do."""
         self.loop.run_ready()
         for name, task in self._tasks.items():
             if task.done():
@@ -141,7 +150,11 @@ class World:
 
     def all(self, resource: str, namespace: str = "") -> list[Object]:
         """The objects of a resource, in one namespace or in all, in order."""
-        return [decode(record) for record in self.store.page(Scope(resource, namespace)).records]
+        return [decode(record) for record in self.records(resource, namespace)]
+
+    def records(self, resource: str, namespace: str = "") -> list[Record]:
+        """The same unread."""
+        return self.store.page(Scope(resource, namespace)).records
 
     def resource_of(self, given: Object) -> str:
         """What the keys of objects like this one say: `pods`, `jobs.batch`."""

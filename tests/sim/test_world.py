@@ -13,6 +13,7 @@ import pytest
 from muster.app.node_pools import pools_of
 from muster.app.simulation import simulated_world
 from muster.model.errors import InvalidObject
+from muster.sim.network import Fate, Network
 from muster.sim.world import World
 from muster.store.kinds import Object, Propagation
 from muster.store.records import Key
@@ -88,6 +89,59 @@ def test_what_is_deleted_takes_along_what_it_owns(world):
     world.delete(Key("jobs.batch", "default", "train"), Deletion(propagation=Propagation.BACKGROUND))
     world.run(120)
     assert not world.all("jobs.batch") and not world.all("pods") and not world.all("workloads.kueue.x-k8s.io")
+
+
+def test_a_gang_that_came_too_late_waits_again(world):
+    world.run(1)
+    world.stop("controllers")  # so that nobody makes its pods
+    world.create(a_job("train"))
+    world.run(310)
+    (workload,) = world.all("workloads.kueue.x-k8s.io")
+    conditions = {one["type"]: (one["status"], one["reason"]) for one in workload["status"]["conditions"]}
+    assert conditions["Requeued"] == ("True", "GangDeadline") and conditions["Admitted"] == ("True", "Admitted")
+    world.start("controllers")
+    world.run_until(lambda: are_complete(world), within_s=120)
+
+
+def test_pods_are_bound_when_their_node_comes_back(world):
+    world.run(1)
+    world.stop("controllers")
+    world.create(a_job("train"))
+    world.run(1)
+    for node in world.all("nodes"):
+        world.delete(Key("nodes", "", node["metadata"]["name"]))
+    world.start("controllers")
+    world.run(5)
+    assert [pod["spec"].get("nodeName") for pod in world.all("pods")] == [None, None]
+    world.stop("nodes")
+    world.start("nodes")
+    world.run_until(lambda: are_complete(world), within_s=60)
+
+
+def test_nodes_come_up_though_the_store_is_away_at_first(monkeypatch):
+    fates = iter([Fate.REFUSED] * 5)
+    monkeypatch.setattr(Network, "fate", lambda _self: next(fates, Fate.MADE))
+    world = simulated_world(pools_of({"pools": [{"name": "cpu", "count": 3}]}))
+    world.run_until(lambda: len(world.all("nodes")) == 3, within_s=30)
+    world.close()
+
+
+def test_a_pod_that_takes_the_name_of_one_on_a_node_is_let_be(world):
+    world.run(1)
+    pod = {**a_job("x")["spec"]["template"], "apiVersion": "v1", "kind": "Pod"}
+    pod["metadata"] = {"name": "one", "namespace": "default"}
+    world.create(pod)
+    world.run(1)
+    world.stop("scheduler")
+    world.network.is_calm = False  # the nodes do not hear of anything
+    world.change(
+        Key("pods", "default", "one"), lambda one: {**one, "metadata": {**one["metadata"], "labels": {"a": "b"}}}
+    )
+    world.delete(Key("pods", "default", "one"), Deletion(grace_s=0))
+    world.create(pod)
+    world.network.calm()  # now of all at once
+    world.run(5)
+    assert "nodeName" not in world.get("pods", "one", "default")["spec"]
 
 
 def trace(seed: int) -> str:
