@@ -7,7 +7,7 @@ written: two runs with the same digest are the same run.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from muster.store.kinds import Object
@@ -40,15 +40,15 @@ class Census:
             for record in store.page(Scope(resource)).records:
                 self._take(record, record)
 
-    def look(self) -> list[Change]:
-        """Take in what has been written since the last look."""
+    def look(self, each: Callable[[Change], None]) -> None:
+        """Take in what has been written since the last look; each change is told while all else is as it was then."""
         taken = self._watch.take()
         self.changes = []
         for event in taken.events:
             self._digest.update(f"{event.action.value} {event.record.key} ".encode() + event.record.value)
             self._take(event.record, None if event.action is Action.DELETED else event.record)
+            each(self.changes[-1])
         self.revision = taken.revision
-        return self.changes
 
     def digest(self) -> str:
         """What was written up to now, in short."""

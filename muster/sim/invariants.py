@@ -55,21 +55,26 @@ class Invariants:
     def __init__(self, census: Census) -> None:
         self._census = census
         self._quotas = Quotas()
+        self._found: list[str] = []
 
     def after_step(self, landed: list[Landed]) -> Iterator[str]:
         """What the last step has broken, one sentence each."""
         census = self._census
+        self._found.clear()
+        census.look(self._note)
+        yield from self._found
         yield from self._quotas.violations(census, landed)
         yield from crowded_nodes(census)
         yield from crowded_cards(census)
         yield from wrong_cards(census)
-        for change in census.changes:
-            if change.now is not None and change.key.resource == WORKLOADS:
-                yield from _false_workload(change.key, change.now)
-            elif change.now is not None and change.key.resource == PODS:
-                yield from _false_pod(change.key, change.now)
-                yield from _false_slot(census, change)
-            yield from _overwritten(change)
+
+    def _note(self, change: Change) -> None:
+        if change.now is not None and change.key.resource == WORKLOADS:
+            self._found += _false_workload(change.key, change.now)
+        elif change.now is not None and change.key.resource == PODS:
+            self._found += _false_pod(change.key, change.now)
+            self._found += _false_slot(self._census, change)
+        self._found += _overwritten(change)
 
     def at_rest(self) -> Iterator[str]:
         """What must not be once nothing is broken and everybody has had time enough."""

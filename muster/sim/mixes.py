@@ -46,7 +46,7 @@ class Mix:
 
 
 def _run_s(chance: Random) -> float:
-    return chance.choice((1, 3, 8, 20))
+    return chance.choice((1, 5, 30, 90))
 
 
 def _labels(chance: Random, queues: tuple[str, ...]) -> dict[str, str]:
@@ -79,7 +79,7 @@ def _lending_queues(chance: Random) -> list[Object]:
 
 def _small_job(chance: Random, name: str) -> Object:
     template = _template(chance, {"cpu": chance.choice(("500m", "1", "1"))})
-    return job(name, chance.randint(1, 3), template, labels=_labels(chance, ("one", "two", "lone")))
+    return job(name, chance.randint(1, 3), template, labels=_labels(chance, ("one", "one", "two", "lone")))
 
 
 # Gangs on whole cards ------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def _slice_pod(chance: Random, name: str) -> Object:
 
 
 def _queued_pod(chance: Random, name: str) -> Object:
-    return pod(f"pod-{name}", _template(chance, {"cpu": "1"}), _labels(chance, ("one", "two", "lone")))
+    return pod(f"pod-{name}", _template(chance, {"cpu": "1"}), _labels(chance, ("one", "one", "two", "lone")))
 
 
 def _plain_pod(chance: Random, name: str) -> Object:

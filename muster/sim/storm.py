@@ -31,7 +31,8 @@ DEATH_RATE = 0.01  # of writes
 REST_S, LONGEST_S = 30.0, 1_800.0  # how long nothing may happen at rest, and how long it may take to get there
 _DRIFT_EVERY = 50  # steps
 _WRITTEN_AT_REST = ("leases.coordination.k8s.io", "nodes", "events")
-_WAITS_S = (0.01, 0.2, 1.0, 1.0, 3.0, 10.0, 45.0)
+_WAITS_S = (0.01, 0.2, 0.2, 1.0, 1.0, 3.0, 3.0, 10.0, 45.0)
+_FEW = 8  # events that are told at a time, if not all are
 
 
 @dataclass(slots=True)
@@ -110,7 +111,7 @@ class _Storm:
         self._world.run(1)
         for one in first_objects(self._queues):
             self._world.create(one)
-        for name in self._chance.sample(NAMES, 3):
+        for name in NAMES:
             self._submit(name)
         self._world.run(0)
         self._look([])
@@ -159,7 +160,8 @@ class _Storm:
             return f"land a write of {held.link.name}"
         if not late:
             return self._wait()
-        return self._deliver(chance.choice(late).name)
+        heard = chance.sample(late, min(len(late), chance.randint(1, 3)))
+        return ", ".join([self._deliver(link.name) for link in heard])
 
     def _wait(self) -> str:
         waited_s = self._chance.choice(_WAITS_S)
@@ -172,10 +174,10 @@ class _Storm:
         if drawn < 0.02:
             link.cut()
             return f"cut {name}"
-        most = chance.randint(1, 4) if drawn < 0.35 else 1 << 30
-        again = chance.randint(1, 6) if chance.random() < 0.1 else 0
+        most = chance.randint(1, _FEW) if drawn < 0.25 else 1 << 30
+        again = chance.randint(1, 3) if chance.random() < 0.2 else 0
         link.deliver(most, again=again, chance=chance if chance.random() < 0.15 else None)
-        return f"deliver {most if most < 9 else 'all'} to {name}{f', {again} again' if again else ''}"
+        return f"deliver {most if most <= _FEW else 'all'} to {name}{f' and {again} again' if again else ''}"
 
     def _happen(self) -> str:
         (trouble,) = self._chance.choices([one for one, _ in TROUBLES], [weight for _, weight in TROUBLES])
@@ -207,7 +209,6 @@ class _Storm:
             self._world.stop(name)
 
     def _look(self, landed: list[Landed]) -> list[str]:
-        self._census.look()
         found = list(self._invariants.after_step(landed))
         cache = self._ground.cache()
         if cache is not None and landed and "scheduler" in self._world.running:

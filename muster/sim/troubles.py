@@ -191,7 +191,7 @@ TROUBLES: tuple[tuple[Trouble, int], ...] = (
     (cordon, 2),
     (fail_node, 3),
     (shrink_node, 2),
-    (remove_node, 1),
+    (remove_node, 3),
     (fail_pod, 2),
 )
 

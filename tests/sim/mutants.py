@@ -13,9 +13,6 @@ import muster.controllers.binder as binder
 import muster.controllers.builtin.job as job_controller
 import muster.controllers.cache as cache
 import muster.dialects.kueue.job_statuses as job_statuses
-import muster.engine.cycle as cycle
-import muster.engine.flavors as flavors
-import muster.engine.stages.reserve as reserve
 from muster.app.nodes import Nodes
 from muster.controllers.binder import Binder
 from muster.controllers.cache import Cache
@@ -23,12 +20,12 @@ from muster.controllers.carrying_out import Writer
 from muster.controllers.feed import Feed
 from muster.controllers.nodes.simulated import SimulatedNodes
 from muster.controllers.queue import KeyQueue
-from muster.controllers.queue_status import QueueStatus
 from muster.controllers.scheduler import Scheduler
 from muster.controllers.tidying import Tidying
 from muster.controllers.view import View
 from muster.engine.ledger import Ledger
 from muster.engine.state import EngineState
+from muster.model.workload import Admission
 from muster.store.client import PlainClient
 from muster.store.errors import Conflict, Expired
 from muster.store.objects import Part
@@ -143,11 +140,14 @@ def wrong_slot(patch: Patch) -> None:
     patch(binder, "seat", seat)
 
 
-def no_quota(patch: Patch) -> None:
-    """Queues give what they do not have."""
-    patch(flavors, "free_height", lambda _queue, _key, _amount: 0)
-    patch(reserve, "fits", lambda _queue, _amounts: True)
-    patch(cycle, "fits", lambda _queue, _amounts: True)
+def half_charge(patch: Patch) -> None:
+    """What a workload holds is counted by half."""
+    right = Admission.usage
+
+    def usage(self: Admission) -> Any:
+        return {cell: amount // 2 for cell, amount in right(self).items()}
+
+    patch(Admission, "usage", usage)
 
 
 def never_tried_again(patch: Patch) -> None:
@@ -167,17 +167,6 @@ def idle_collector(patch: Patch) -> None:
         return False
 
     patch(Tidying, "step", step)
-
-
-def old_counts(patch: Patch) -> None:
-    """The counts of a queue that could not be written are never written."""
-    right = QueueStatus._write
-
-    async def write(self: QueueStatus, state: Any, key: Any, now: float) -> None:
-        await right(self, state, key, now)
-        self._changed.pop(key, None)
-
-    patch(QueueStatus, "_write", write)
 
 
 def name_for_identity(patch: Patch) -> None:
@@ -269,11 +258,6 @@ def ended_pods_kept(patch: Patch) -> None:
     patch(job_controller, "_let_go", nothing)
 
 
-def asleep(patch: Patch) -> None:
-    """The scheduler does not wake when it has become time for somebody."""
-    patch(EngineState, "next_due", lambda _self: None)
-
-
 def fault_in_the_scheduler(patch: Patch) -> None:
     """One pass in many ends in a fault of its own; it is survived, and has to be told."""
     right = Scheduler._carry_out
@@ -298,10 +282,9 @@ MUTANTS: tuple[Mutant, ...] = (
     restart_undercount,
     half_gang,
     wrong_slot,
-    no_quota,
+    half_charge,
     never_tried_again,
     idle_collector,
-    old_counts,
     name_for_identity,
     one_try_to_register,
     never_looked_for,
@@ -310,6 +293,5 @@ MUTANTS: tuple[Mutant, ...] = (
     blind_writes,
     silent_gap,
     ended_pods_kept,
-    asleep,
     fault_in_the_scheduler,
 )
