@@ -149,6 +149,12 @@ class Cache:
         """Have the state built anew."""
         self._is_stale = True
 
+    def leftovers(self) -> list[Key]:
+        """Objects that are gone and still remembered: none once all is taken in, else memory would grow for ever."""
+        grouped = (key for key, pods in self._members.items() if pods)
+        known = {*self._seen, *self._left_out, *self._filled, *self._group_of, *grouped}
+        return sorted(key for key in known if self._view.record(key) is None)
+
     @property
     def has_news(self) -> bool:
         return self._is_stale or bool(self._workloads or self._pods or self._nodes)
@@ -188,6 +194,11 @@ class Cache:
         self._pods = {object_key(PODS, obj): None for obj in self._view.all(PODS)}
         self._group_of.clear()
         self._members.clear()
+        # What has gone meanwhile is in none of these lists, so nothing else would forget it.
+        self._seen.clear()
+        for remembered in (self._left_out, self._filled):
+            for key in [one for one in remembered if self._view.record(one) is None]:
+                del remembered[key]
         log.info("the state was built anew: %d queues, %d nodes", len(snapshot.queues), len(snapshot.nodes))
 
     def _readable(self, objects: Iterable[Object], options: ReadOptions) -> Iterator[Object]:

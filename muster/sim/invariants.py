@@ -18,7 +18,7 @@
 | I14 | nobody is preempted for ever | at rest |
 | I15 | work of one instant ends | `loop` and `scheduler` count it |
 | I16 | no process ends by itself, and none reports a fault of its own | each step |
-| I17 | what is remembered is about objects that are there | at rest |
+| I17 | what is remembered is about objects that are there | with I10 |
 | I18 | what was acknowledged stays | tests/store; here revisions only grow |
 | I19 | a watch tells everything in order | tests/store, tests/properties/test_store.py |
 | I20 | nobody writes over what he has not seen | each step; leaders are not elected yet |
@@ -141,7 +141,9 @@ def broken_state(cache: Cache) -> Iterator[str]:
 
 
 def drifted_state(cache: Cache, fresh: Cache) -> Iterator[str]:
-    """I10: where what is known differs from what a scheduler would know that starts now, by the same objects."""
+    """I10 and I17: what is known and would not be known to a scheduler that starts now, by the same objects."""
+    if leftovers := cache.leftovers():
+        yield f"I17: it still remembers {leftovers}"
     for one in differences(cache.state, fresh.state):
         yield f"I10: {one}"
     known, anew = _known(cache), _known(fresh)

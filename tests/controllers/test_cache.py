@@ -127,3 +127,21 @@ def test_a_status_of_a_queue_does_not_build_the_state_anew():
         await cluster.stop()
 
     asyncio.run(story())
+
+
+def test_what_has_gone_while_the_state_is_built_anew_is_forgotten():
+    async def story() -> None:
+        cluster = Cluster()
+        await cluster.set_up(queue("q", {GPU: "9"}), nodes=[node("n1", gpus=4)])
+        await cluster.add("pods", pod("one", gpu="1"))
+        await cluster.add(WORKLOADS, workload("train", "q", gpu="1"))
+        await cluster.start()
+        await cluster.settle()
+        await cluster.remove("pods", "one")
+        await cluster.remove(WORKLOADS, "train")
+        await cluster.add(f"clusterqueues.{GROUP}", queue("other", {GPU: "1"}))
+        await cluster.settle()
+        assert cluster.scheduling.scheduler.cache.leftovers() == []
+        await cluster.stop()
+
+    asyncio.run(story())
