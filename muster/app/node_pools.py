@@ -184,12 +184,17 @@ def _devices(cards: Fields, node: str) -> tuple[Device, ...]:
             uuid=f"GPU-{node}-{number}",
             index=number,
             vendor=VENDOR.name,
-            model=cards.text("model", "NVIDIA-A100"),
+            model=_model(cards.text("model", "A100")),
             memory_mib=memory_mib,
             slots=cards.integer("slots", 10),
         )
         for number in range(cards.integer("count"))
     )
+
+
+def _model(text: str) -> str:
+    """What a card registers as: the plugin of its vendor puts the vendor's name first."""
+    return text if VENDOR.name in text else f"{VENDOR.name}-{text}"
 
 
 def _length(pool: Fields, name: str) -> Length:

@@ -6,6 +6,7 @@ import typer
 
 from muster import __version__
 from muster.cli.backup import backup, restore
+from muster.cli.demo import demo
 from muster.cli.inputs import FilesCommand
 from muster.cli.lint import lint
 from muster.cli.plan import plan
@@ -21,6 +22,7 @@ app = typer.Typer(
 app.command(cls=FilesCommand)(plan)
 app.command(cls=FilesCommand)(lint)
 app.command()(up)
+app.command()(demo)
 app.command()(backup)
 app.command()(restore)
 app.command()(user)
