@@ -207,6 +207,28 @@ def _overload_s() -> float:
     return overload().system_p99_s
 
 
+def _create_to_process_ms() -> Measured:
+    from bench.living import create_to_process
+
+    start = create_to_process()
+    by_kubectl = "no kubectl here" if start.by_kubectl_s is None else f"with kubectl {start.by_kubectl_s * 1e3:.0f} ms"
+    return Measured(start.by_server_s * 1e3, by_kubectl)
+
+
+def _many_jobs_s() -> Measured:
+    from bench.living import many_jobs
+
+    done = many_jobs()
+    return Measured(done.longest_idle_s, f"all of it took {done.took_s:.0f} s, {done.cpu_s:.0f} s of CPU")
+
+
+def _large_cluster_mb() -> Measured:
+    from bench.living import large_cluster
+
+    done = large_cluster()
+    return Measured(done.memory_mb, f"all run after {done.took_s:.0f} s, {done.cpu_s:.0f} s of CPU")
+
+
 FIGURES = (
     Figure("admissions", _admissions_per_cpu_second, "per CPU-second, 50,000 in 1,000 queues", 5_000, is_least=True),
     Figure("waiting-ratio", _waiting_ratio, "cost of an admission at 100,000 waiting to that at 1,000", 1.3),
@@ -237,6 +259,9 @@ FIGURES = (
     Figure("server-idle-memory", _server_idle_mb, "MB, a server that nobody asks", 100),
     Figure("overload", _overload_s, "s, p99 of a system component's write beside 2,000 clients of one user", 1.0),
     Figure("server-idle", _server_idle_percent, "per cent of a core, the same", 1.0),
+    Figure("create-to-process", _create_to_process_ms, "ms, from the create of a job to its process", 300),
+    Figure("many-jobs", _many_jobs_s, "s, the longest idle time, 1,000 jobs of 3 pods at once on 200 nodes", 1.0),
+    Figure("large-cluster", _large_cluster_mb, "MB, 5,000 simulated nodes and 50,000 pods that run", 2_048),
     Figure(
         "kubernetes-creates",
         _creates_ratio,
