@@ -59,6 +59,20 @@ async def add_queue(server: Running, cpus: int) -> None:
             assert status == 201, answer
 
 
+async def nodes_are_ready(server: Running, count: int) -> None:
+    """Wait until so many nodes take pods."""
+    ready: set[str] = set()
+    async with connected(server, 1) as (connection,):
+        async for line in connection.lines(f"/api/v1/nodes?watch=true&timeoutSeconds={_WATCH_S}"):
+            node = json.loads(line)["object"]
+            conditions = node.get("status", {}).get("conditions", ())
+            is_ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+            if is_ready and not node["spec"].get("taints"):
+                ready.add(node["metadata"]["name"])
+            if len(ready) >= count:
+                return
+
+
 def job(name: str, pods: int, *, command: list[str] | None = None, cpu: str = "1") -> Json:
     """A job in the queue."""
     container: Json = {"name": "main", "image": "example.com/train:1", "resources": {"requests": {"cpu": cpu}}}
@@ -181,6 +195,7 @@ def many_jobs(jobs: int = 1_000, nodes: int = 200) -> Throughput:
     """So many jobs of three pods at once, until all of them have finished."""
     pool = {"name": "node", "count": nodes, "capacity": {"cpu": str(CPUS_OF_A_NODE)}, "runTime": "5s"}
     with cluster({"pools": [pool]}) as server:
+        asyncio.run(nodes_are_ready(server, nodes))
         return asyncio.run(_many_jobs(server, jobs, nodes * CPUS_OF_A_NODE))
 
 
@@ -232,6 +247,7 @@ def large_cluster(nodes: int = 5_000, pods: int = 50_000, *, pods_of_a_job: int 
     """A cluster of so many nodes on which so many pods run, all at the same time."""
     pool = {"name": "node", "count": nodes, "capacity": {"cpu": str(2 * pods // nodes)}, "runTime": "24h"}
     with cluster({"pools": [pool]}) as server:
+        asyncio.run(nodes_are_ready(server, nodes))
         return asyncio.run(_large_cluster(server, pods, pods_of_a_job))
 
 

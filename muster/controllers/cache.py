@@ -80,6 +80,7 @@ class Cache:
         self._known_nodes: dict[str, Node] = {}
         self._frame: Hashable = None
         self._reader: WorkloadReader | None = None
+        self._read: dict[Key, tuple[int, Workload | None]] = {}  # by workload: a revision, and what was read of it
         self._placement = replace(parts.placement, volumes=pod_claims.ReachOfClaims(view))
         self._group_of: dict[Key, Key] = {}  # by pod: the workload that it belongs to
         self._members: dict[Key, set[Key]] = {}  # by workload: its pods
@@ -117,7 +118,10 @@ class Cache:
         users = self._view.with_term(PODS, pod_claims.BY_CLAIM, claim)
         self._pods.update((object_key(PODS, pod), None) for pod in users)
         waiting = self._view.with_term(WORKLOADS, pod_claims.BY_CLAIM, claim)
-        self._workloads.update((object_key(WORKLOADS, one), None) for one in waiting)
+        for one in waiting:
+            key = object_key(WORKLOADS, one)
+            self._workloads[key] = None
+            self._read.pop(key, None)  # where its claims can be used is part of what was read
 
     def look_again(self, key: Key) -> None:
         """Have a workload or a pod read anew: what the state has of it did not come true."""
@@ -187,6 +191,7 @@ class Cache:
         limits = self._all("limitranges")
         how = replace(options, placement=self._placement)
         self._reader = workload_reader(snapshot.submit_queues, limits, how)
+        self._read.clear()
         self.state = EngineState(snapshot, self._parts.slots(snapshot))
         self._is_stale = False
         self._nodes.clear()
@@ -335,6 +340,7 @@ class Cache:
         if obj is None:
             self._note(key)
             self._filled.pop(key, None)
+            self._read.pop(key, None)
             if name in self.state.workloads:
                 self.state.drop(name)
             for left in sorted(self._members.get(key, ())):
@@ -342,7 +348,7 @@ class Cache:
                 self._account(left, self._view.get(left), is_alone=True)
             self._members.pop(key, None)
             return
-        workload = self._read_workload(obj) if self._note(key) else None
+        workload = self._known_workload(key, obj) if self._note(key) else None
         pods = pods_of(key, obj, self._view)
         for gone in sorted(self._members.get(key, set()) - pods.keys()):
             self._join(gone, None)
@@ -373,6 +379,14 @@ class Cache:
         workload = workload.changed(pods_bound=bound)
         if self.state.workloads.get(workload.key) != workload:
             self.state.take(workload)
+
+    def _known_workload(self, key: Key, obj: Object) -> Workload | None:
+        """A workload as its object says; most changes are of its pods, so it is mostly read already."""
+        revision, workload = self._read.get(key, (-1, None))
+        if revision != self._seen[key]:
+            workload = self._read_workload(obj)
+            self._read[key] = (self._seen[key], workload)
+        return workload
 
     def _read_workload(self, obj: Object) -> Workload | None:
         assert self._reader is not None, "the state is built before anything is read"
