@@ -79,12 +79,20 @@ class Scheduler:
         self._queues = QueueStatus(feed.view, client)
         self.think: Think[Decided] = at_once
         self.is_idle = False
+        self._telling: asyncio.Future[list[BaseException | None]] | None = None  # of what the last pass has done
         self._is_to_pause = False  # the store could not be written to
         self.is_pausing = False
         feed.listen(self._hear)
 
     async def run(self) -> None:
         """Work until cancelled."""
+        try:
+            await self._run()
+        finally:
+            if self._telling is not None:
+                self._telling.cancel()
+
+    async def _run(self) -> None:
         while True:
             self._news.clear()
             try:
@@ -151,7 +159,7 @@ class Scheduler:
     async def _carry_out(self, state: EngineState, decided: Decided, now: float) -> None:
         """Write all that was decided, at once: each write is about one object and asks for the state it was seen in."""
         writer = Writer(state, now, self._annotate)
-        writes: list[Awaitable[None]] = []
+        writes: list[Awaitable[list[Event]]] = []
         for workload, decisions in decided.decisions.items():
             for decision in decisions:
                 writes.append(self._carried_out(writer, workload, decision))
@@ -159,30 +167,32 @@ class Scheduler:
             obj = self.cache.seen(key_of(workload))
             write = writer.refusal(state.workloads[workload], verdict, obj) if obj is not None else None
             if write is not None:
-                writes.append(self._told(write, events_of_refusal(verdict), now))
+                writes.append(self._told(write, events_of_refusal(verdict)))
         writes += [self._admitted(workload, now) for workload in self._checked(state)]
         writes += [self._held_back(key, text, now) for key, text in self.cache.held_back.items()]
         self.cache.held_back = {}
-        faults = [one for one in await asyncio.gather(*writes, return_exceptions=True) if one is not None]
-        if faults:
-            raise faults[0]  # when all writes are done, not before
+        written = await asyncio.gather(*writes, return_exceptions=True)
+        for one in written:
+            if isinstance(one, BaseException):
+                raise one  # when all writes are done, not before
+        await self._tell_beside([one for one in written if one and not isinstance(one, BaseException)], now)
         if decided.decisions:
             log.info("cycles=%d decided=%d waiting=%d", decided.cycles, len(decided.decisions), len(decided.verdicts))
 
-    async def _carried_out(self, writer: Writer, workload: str, decision: Decision) -> None:
-        """Make the write of a decision; where it fails, the object is read anew, and counts as it is."""
+    async def _carried_out(self, writer: Writer, workload: str, decision: Decision) -> list[Event]:
+        """Make the write of a decision, and say what to tell; where it fails the object is read anew, and counts so."""
         key = key_of(workload)
         obj = self.cache.seen(key)
         if obj is None:
             self.cache.look_again(key)  # it has changed while it was thought about
-            return
+            return []
         try:
             write = writer.write_of(decision, obj)
-            if isinstance(write, Binding) and not await self._has_volumes(obj, write, writer.now):
-                return
+            if isinstance(write, Binding) and (waits := await self._without_volumes(obj, write, writer.now)) is not None:
+                return waits
             if write is not None:
                 await self._write(write)
-                await self._tell(events_of_decision(decision), writer.now)
+                return events_of_decision(decision)
         except (Conflict, NotFound) as problem:
             log.debug("%s was not written: %s", workload, problem)
             self.cache.look_again(key)
@@ -193,38 +203,40 @@ class Scheduler:
         except InvalidObject as problem:
             log.warning("%s is left out until it changes, what was decided cannot be written: %s", workload, problem)
             self.cache.leave_out(key)
+        return []
 
-    async def _has_volumes(self, pod: Object, binding: Binding, now: float) -> bool:
-        """Whether a pod's volumes let it be bound now; claims that wait for its node hear of it."""
+    async def _without_volumes(self, pod: Object, binding: Binding, now: float) -> list[Event] | None:
+        """What is told of a pod whose volumes do not let it be bound now; claims that wait for its node hear of it."""
         claims = claim_state(pod, self._view)
         if not claims.unplaced:
-            return True
+            return None
         node = self._view.get(Key("nodes", "", binding.node))
         if problem := unreached(pod, claims, node, self._view):
             self.cache.leave_out(binding.key)
-            await self._held_back(binding.key, told(problem, self._view), now)
-            return False
+            return await self._held_back(binding.key, told(problem, self._view), now)
         for claim in claims.unplaced:
             key = Key(CLAIMS, binding.key.namespace, claim["metadata"]["name"])
             kept = await self._client.update(key, with_node(claim, binding.node))
             self._note(CLAIMS, int(kept["metadata"]["resourceVersion"]))
         self.cache.look_again(binding.key)  # it is decided on anew when its claims are bound
-        return False
+        return []
 
-    async def _held_back(self, key: Key, text: str, now: float) -> None:
-        """Tell of a pod that its claims let it go nowhere, unless it says so already."""
+    async def _held_back(self, key: Key, text: str, now: float) -> list[Event]:
+        """Say of a pod that its claims let it go nowhere, unless it says so already; gives what is to be told."""
         pod = self._view.get(key)
         status = None if pod is None else unscheduled(pod, text, now)
-        if pod is not None and status != pod.get("status"):
-            event = Event("Warning", workload_key(key.namespace, key.name), "FailedScheduling", text)
-            await self._told(StatusWrite(key, {**pod, "status": status}), [event], now)
+        if pod is None or status == pod.get("status"):
+            return []
+        event = Event("Warning", workload_key(key.namespace, key.name), "FailedScheduling", text)
+        return await self._told(StatusWrite(key, {**pod, "status": status}), [event])
 
-    async def _told(self, write: Write, events: list[Event], now: float) -> None:
+    async def _told(self, write: Write, events: list[Event]) -> list[Event]:
         try:
             await self._write(write)
-            await self._tell(events, now)
         except (StoreError, InvalidObject) as problem:
             log.debug("a refusal was not written: %s", problem)
+            return []
+        return events
 
     async def _write(self, write: Write) -> None:
         if isinstance(write, StatusWrite):
@@ -263,14 +275,24 @@ class Scheduler:
         found = (state.workloads.get(key) for key in sorted(self.cache.touched))
         return [one for one in found if one is not None and _has_passed(one)]
 
-    async def _admitted(self, workload: Workload, now: float) -> None:
+    async def _admitted(self, workload: Workload, now: float) -> list[Event]:
         key = key_of(workload.key)
         obj = self.cache.seen(key)
-        if obj is not None:
-            write = StatusWrite(key, {**obj, "status": status_after_checks(obj, now)})
-            await self._told(write, [Event("Normal", workload.key, "Admitted", "The workload is admitted")], now)
+        if obj is None:
+            return []
+        write = StatusWrite(key, {**obj, "status": status_after_checks(obj, now)})
+        return await self._told(write, [Event("Normal", workload.key, "Admitted", "The workload is admitted")])
 
     # Events ----------------------------------------------------------------------------------------------------------
+
+    async def _tell_beside(self, written: list[list[Event]], now: float) -> None:
+        """Tell what was done while the next pass begins; of two passes, the first is told before the second."""
+        if self._telling is not None:
+            for problem in await self._telling:
+                if problem is not None:
+                    raise problem
+        telling = (self._tell(events, now) for events in written)
+        self._telling = asyncio.gather(*telling, return_exceptions=True)
 
     async def _tell(self, events: list[Event], now: float) -> None:
         for event in events:
