@@ -47,13 +47,21 @@ class QueueStatus:
         self._counts: dict[Key, Counts] = {}
         self._parts: dict[str, _Part] = {}
         self._changed: dict[Key, None] = {}
+        self._written: dict[str, int] = {}  # the newest revision of own writes, by resource
 
-    async def write(self, state: EngineState, workloads: Iterable[str], now: float) -> None:
-        """Count these workloads anew, and write the status of queues for which anything has changed."""
+    def count(self, state: EngineState, workloads: Iterable[str]) -> None:
+        """Count these workloads anew."""
         if state is not self._state:
             self._begin(state)
         for key in workloads:
             self._count(key, _part_of(state.workloads.get(key)))
+
+    async def write(self, now: float) -> None:
+        """Write the status of queues for which anything has changed."""
+        state = self._state
+        assert state is not None, "nothing is written before it is counted"
+        for resource, revision in self._written.items():
+            await self._view.reaches(resource, revision)
         changed, self._changed = self._changed, {}
         await asyncio.gather(*(self._write(state, key, now) for key in changed))
 
@@ -100,7 +108,9 @@ class QueueStatus:
         if status == obj.get("status"):
             return
         try:
-            await self._client.update(key, {**obj, "status": status}, Part.STATUS)
+            kept = await self._client.update(key, {**obj, "status": status}, Part.STATUS)
+            revision = int(kept["metadata"]["resourceVersion"])
+            self._written[key.resource] = max(revision, self._written.get(key.resource, 0))
         except (StoreError, InvalidObject) as problem:
             log.debug("the status of %s was not written: %s", key, problem)
             self._changed[key] = None  # with the next pass

@@ -79,7 +79,7 @@ class Scheduler:
         self._queues = QueueStatus(feed.view, client)
         self.think: Think[Decided] = at_once
         self.is_idle = False
-        self._telling: asyncio.Future[list[BaseException | None]] | None = None  # of what the last pass has done
+        self._telling: asyncio.Future[list[BaseException | None]] | None = None  # what has become of the last pass
         self._is_to_pause = False  # the store could not be written to
         self.is_pausing = False
         feed.listen(self._hear)
@@ -152,12 +152,16 @@ class Scheduler:
         self.cache.sync(now)
         state = self.cache.state
         decided = await self.think(lambda: run_cycles(state, now))
-        await self._carry_out(state, decided, now)
+        events = await self._carry_out(state, decided, now)
         touched, self.cache.touched = self.cache.touched | decided.decisions.keys(), set()
-        await self._queues.write(state, sorted(touched), now)
+        self._queues.count(state, sorted(touched))
+        await self._tell_beside(events, now)
 
-    async def _carry_out(self, state: EngineState, decided: Decided, now: float) -> None:
-        """Write all that was decided, at once: each write is about one object and asks for the state it was seen in."""
+    async def _carry_out(self, state: EngineState, decided: Decided, now: float) -> list[list[Event]]:
+        """Write all that was decided, at once: each write is about one object and asks for the state it was seen in.
+
+        Gives what is to be told.
+        """
         writer = Writer(state, now, self._annotate)
         writes: list[Awaitable[list[Event]]] = []
         for workload, decisions in decided.decisions.items():
@@ -175,9 +179,9 @@ class Scheduler:
         for one in written:
             if isinstance(one, BaseException):
                 raise one  # when all writes are done, not before
-        await self._tell_beside([one for one in written if one and not isinstance(one, BaseException)], now)
         if decided.decisions:
             log.info("cycles=%d decided=%d waiting=%d", decided.cycles, len(decided.decisions), len(decided.verdicts))
+        return [one for one in written if one and not isinstance(one, BaseException)]
 
     async def _carried_out(self, writer: Writer, workload: str, decision: Decision) -> list[Event]:
         """Make the write of a decision, and say what to tell; where it fails the object is read anew, and counts so."""
@@ -285,13 +289,13 @@ class Scheduler:
 
     # Events ----------------------------------------------------------------------------------------------------------
 
-    async def _tell_beside(self, written: list[list[Event]], now: float) -> None:
-        """Tell what was done while the next pass begins; of two passes, the first is told before the second."""
+    async def _tell_beside(self, events: list[list[Event]], now: float) -> None:
+        """Tell what was done, in events and in the status of queues, while the next pass begins; one pass at a time."""
         if self._telling is not None:
             for problem in await self._telling:
                 if problem is not None:
                     raise problem
-        telling = (self._tell(events, now) for events in written)
+        telling = (self._queues.write(now), *(self._tell(one, now) for one in events))
         self._telling = asyncio.gather(*telling, return_exceptions=True)
 
     async def _tell(self, events: list[Event], now: float) -> None:
