@@ -26,7 +26,7 @@ CLIENTS = 16
 WRITERS = 64  # of events: so many that the pace does not depend on how long an answer takes
 CONFIGS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
-_READY_S = 30.0
+_STOP_S = 300.0  # one with much to do on a machine with much to do takes its time
 COMMAND = (sys.executable, "-m", "muster.cli.main", "up")
 _ALONE = ("--api-only",)  # what a kube-apiserver with its etcd is compared with: it has no controllers either
 _SETTLING_S = 5.0  # controllers and the node start after the ready line
@@ -75,7 +75,7 @@ def running(folder: Path | None = None, options: tuple[str, ...] = _ALONE) -> It
             yield Running((process.pid,), url, token, where / "tls" / "ca.crt", ready_s)
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(_READY_S)
+            process.wait(_STOP_S)
 
 
 @contextmanager
