@@ -205,6 +205,8 @@ def _noted(case: Case, workload: Fields) -> Step | None:
     done = case.integration.reclaimable(case.job) if is_counted else {}
     if (status := statuses.reclaimed(workload, done)) is not None:
         return _status(workload, status)
+    if case.is_suspended and has_quota(workload) and has_condition(workload, "Admitted") and not is_evicted:
+        return None  # It may start, which goes first: its pods should not have to wait for a note.
     is_ready = not case.is_suspended and case.integration.is_ready(case.job)
     if case.has_readiness and (status := statuses.readiness(workload, is_ready, case.now)) is not None:
         return _status(workload, status)
