@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.apiserver import CLIENTS, Running, connected, running
+from bench.wire import Connection
 
 Json = dict[str, Any]
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
@@ -28,6 +29,7 @@ QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 WARM_UPS, TRIES = 3, 15
 PODS_OF_A_JOB = 3
 CPUS_OF_A_NODE = 8
+JOBS_ON_THEIR_WAY = 20  # of a large cluster: more would not have their pods within the deadline for gangs
 _WATCH_S = 3_600
 
 
@@ -254,16 +256,26 @@ def large_cluster(nodes: int = 5_000, pods: int = 50_000, *, pods_of_a_job: int 
 async def _large_cluster(server: Running, pods: int, pods_of_a_job: int) -> Size:
     await add_queue(server, 2 * pods)
     began_s, began_cpu_s = time.monotonic(), server.cpu_s()
-    jobs = [job(f"job-{number}", pods_of_a_job) for number in range(pods // pods_of_a_job)]
+    left = [job(f"job-{number}", pods_of_a_job) for number in range(pods // pods_of_a_job)]
     ready: dict[str, int] = {}
-    async with connected(server, 1) as (connection,):
-        creating = asyncio.create_task(_create_all(server, jobs))
-        async for line in connection.lines(f"{JOBS}?watch=true&timeoutSeconds={_WATCH_S}"):
+    async with connected(server, 2) as (following, creating):
+        await _create(creating, left, JOBS_ON_THEIR_WAY)
+        async for line in following.lines(f"{JOBS}?watch=true&timeoutSeconds={_WATCH_S}"):
             obj = json.loads(line)["object"]
-            ready[obj["metadata"]["name"]] = obj.get("status", {}).get("ready", 0)
+            name, before = obj["metadata"]["name"], ready.get(obj["metadata"]["name"], 0)
+            ready[name] = obj.get("status", {}).get("ready", 0)
+            if before < pods_of_a_job <= ready[name]:
+                await _create(creating, left, 1)
             if sum(ready.values()) >= pods:
                 break
-        await creating
     status = Path(f"/proc/{server.pids[0]}/status").read_text()
     most_kb = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
     return Size(most_kb / 1024, time.monotonic() - began_s, server.cpu_s() - began_cpu_s)
+
+
+async def _create(connection: Connection, left: list[Json], count: int) -> None:
+    """Create some of those that are left."""
+    for one in left[:count]:
+        status, answer = await connection.request("POST", JOBS, json.dumps(one).encode())
+        assert status == 201, answer
+    del left[:count]
