@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -33,6 +34,7 @@ from muster.store.kinds import KindRules, Object
 from muster.store.memory import MemoryStore
 from muster.store.objects import Notes, Objects
 
+VOLUMES = Path("/volumes")  # where folders of claims would be; nobody looks
 _CHECKED_EVERY = 4  # storms: in the others nothing that is written is checked, which is the server's part
 
 
@@ -80,7 +82,7 @@ class _Parts:
 
     def world(self) -> World:
         """The world, with the objects that every cluster has."""
-        for change in first_objects(self._objects, self._store):
+        for change in first_objects(self._objects, self._store, VOLUMES):
             self._store.write(change)
         cluster = Cluster(
             objects=self._objects,

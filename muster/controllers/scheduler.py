@@ -192,7 +192,10 @@ class Scheduler:
             return []
         try:
             write = writer.write_of(decision, obj)
-            if isinstance(write, Binding) and (waits := await self._without_volumes(obj, write, writer.now)) is not None:
+            if (
+                isinstance(write, Binding)
+                and (waits := await self._without_volumes(obj, write, writer.now)) is not None
+            ):
                 return waits
             if write is not None:
                 await self._write(write)
