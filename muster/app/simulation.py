@@ -38,9 +38,7 @@ VOLUMES = Path("/volumes")  # where folders of claims would be; nobody looks
 _CHECKED_EVERY = 4  # storms: in the others nothing that is written is checked, which is the server's part
 
 
-def simulated_world(
-    nodes: tuple[Pool, ...], *, seed: int = 0, configuration: Configuration | None = None
-) -> World:
+def simulated_world(nodes: tuple[Pool, ...], *, seed: int = 0, configuration: Configuration | None = None) -> World:
     """A cluster with simulated nodes in which everything runs that `muster up` runs, but for the server itself."""
     world = _Parts(nodes, seed, configuration or Configuration(), rules=_served().rules).world()
     world.start()

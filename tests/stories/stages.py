@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from muster.app.demo.story import ANY, IS_DONE, Story, Target, Wanted, matching,
 from muster.store.kinds import Object
 from tests.e2e.process import Muster, started
 
-WAIT_S = 60
+WAIT_S = 120  # for a machine with much else to do; each wait ends as soon as it may
 MERGE = "application/merge-patch+json"
 PLACES = {  # where the API has the objects of a resource, in two parts between which the namespace comes
     "jobs.batch": ("/apis/batch/v1", "/jobs"),
@@ -118,7 +118,8 @@ class HttpStage:
 
     def wait(self, target: Target, wanted: Wanted, /) -> None:
         path = place_of(target.resource, target.namespace)
-        for event in self.muster.client.watch(f"{path}?watch=true&timeoutSeconds={WAIT_S}"):
+        client = replace(self.muster.client, timeout_s=2.0 * WAIT_S)  # the server ends it before
+        for event in client.watch(f"{path}?watch=true&timeoutSeconds={WAIT_S}"):
             if event["type"] != "DELETED" and matching(target, [event["object"]]) and wanted.holds(event["object"]):
                 return
         raise ConnectionError(f"the watch ended, after at most {WAIT_S} s, before {target} was as wanted: {wanted}")

@@ -14,7 +14,7 @@ from tests.kubernetes.build import NoControlPlane, older_kubectl, program
 from tests.stories.playing import STORIES, assert_plays, story_of
 from tests.stories.stages import KubectlStage, Processes, server_for
 
-COMMAND_S = 90.0
+COMMAND_S = 180.0
 ON_THIS_MACHINE = ("contention", "preemption", "quickstart", "suspend-and-resume")
 
 
