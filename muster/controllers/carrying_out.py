@@ -90,11 +90,11 @@ class Writer:
             return _status_write(decision.workload, obj, status_after_finish(obj, decision, self.now))
         return None
 
-    def refusal(self, workload: Workload, verdict: Verdict, obj: Object) -> Write | None:
+    def refusal(self, workload: Workload, verdict: Verdict, obj: Object, *, told: str) -> Write | None:
         """The write that tells why a workload waits; `None` where its object says so already."""
         key = key_of(workload.key)
         if key.resource == PODS:
-            status = unscheduled(obj, verdict.told, self.now)
+            status = unscheduled(obj, told, self.now)
         else:
             status = status_after_refusal(obj, verdict, requests_object(workload.pod_sets), self.now)
         return None if status == obj.get("status") else _status_write(workload.key, obj, status)

@@ -20,7 +20,7 @@ from muster.controllers.events import Events
 from muster.controllers.feed import Feed
 from muster.controllers.pod_claims import claim_state, told, unreached, with_node
 from muster.controllers.queue_status import QueueStatus
-from muster.controllers.telling import SCHEDULER, events_of_decision, events_of_refusal, note_of
+from muster.controllers.telling import SCHEDULER, Refusals, events_of_decision, events_of_refusal, note_of
 from muster.controllers.view import Seen
 from muster.controllers.volume_matching import CLAIMS
 from muster.dialects.kueue.write import Event, status_after_checks
@@ -167,11 +167,15 @@ class Scheduler:
         for workload, decisions in decided.decisions.items():
             for decision in decisions:
                 writes.append(self._carried_out(writer, workload, decision))
+        refusals = Refusals(state)
         for workload, verdict in self._refused(state, decided).items():
             obj = self.cache.seen(key_of(workload))
-            write = writer.refusal(state.workloads[workload], verdict, obj) if obj is not None else None
+            if obj is None:
+                continue
+            told = refusals.told(verdict)
+            write = writer.refusal(state.workloads[workload], verdict, obj, told=told)
             if write is not None:
-                writes.append(self._told(write, events_of_refusal(verdict)))
+                writes.append(self._told(write, events_of_refusal(verdict, told)))
         writes += [self._admitted(workload, now) for workload in self._checked(state)]
         writes += [self._held_back(key, text, now) for key, text in self.cache.held_back.items()]
         self.cache.held_back = {}

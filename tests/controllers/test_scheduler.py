@@ -134,6 +134,8 @@ async def test_a_pod_without_a_queue_is_bound_or_told_why_not(cluster):
     await cluster.settle()
     assert cluster.nodes_of_pods() == {"a": "n", "b": ""}
     assert cluster.conditions("b", "pods")["PodScheduled"] == ("False", "Unschedulable")
+    text = f"0/1 nodes are available: 1 Insufficient {GPU}."
+    assert cluster.message("b", "PodScheduled", "pods") == text
     await cluster.remove("pods", "a")
     await cluster.settle()
     assert cluster.nodes_of_pods() == {"b": "n"}
