@@ -91,6 +91,7 @@ class Scheduler:
         finally:
             if self._telling is not None:
                 self._telling.cancel()
+                await asyncio.gather(self._telling, return_exceptions=True)
 
     async def _run(self) -> None:
         while True:
