@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -76,7 +79,11 @@ def played(name: str, folder: Path, *, is_local: bool, chance: Random | None, ki
         assert stage.stop() == 0
     finally:
         stage.close()
-    assert not processes_of(folder), "a process was left behind"
+        left = processes_of(folder)
+        for pid in left:  # also where the story failed
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    assert not left, "a process was left behind"
     if processes is not None:
         for trace in (processes.begun, processes.ended):
             pods = trace.read_text().split()
