@@ -14,7 +14,6 @@ import muster.controllers.builtin.job as job_controller
 import muster.controllers.cache as cache
 import muster.dialects.kueue.job_statuses as job_statuses
 from muster.app.nodes import Nodes
-from muster.controllers.binder import Binder
 from muster.controllers.cache import Cache
 from muster.controllers.carrying_out import Writer
 from muster.controllers.feed import Feed
@@ -104,11 +103,6 @@ def lost_preemptee(patch: Patch) -> None:
     patch(job_statuses, "REQUEUED_AT_ONCE", ())
 
 
-def lost_gang(patch: Patch) -> None:
-    """A gang that came too late does not wait again: this was so."""
-    patch(job_statuses, "REQUEUED_AT_ONCE", ("Preempted", "NodeFailures", "FlavorMigration"))
-
-
 def restart_undercount(patch: Patch) -> None:
     """Pods that run on a node are not counted."""
     patch(cache, "read_bound_pod", lambda _pod: None)
@@ -185,17 +179,6 @@ def name_for_identity(patch: Patch) -> None:
 def one_try_to_register(patch: Patch) -> None:
     """Nodes that cannot be written at the start are given up: this was so."""
     patch(Nodes, "register", Nodes._register_once)
-
-
-def never_looked_for(patch: Patch) -> None:
-    """The pods of a node that comes back are not bound: this was so."""
-    right = Binder.reconcile
-
-    async def reconcile(self: Binder, turn: Any) -> None:
-        turn.look_again = lambda _after_s: None
-        await right(self, turn)
-
-    patch(Binder, "reconcile", reconcile)
 
 
 def deaf_to_nodes(patch: Patch) -> None:
@@ -278,7 +261,6 @@ MUTANTS: tuple[Mutant, ...] = (
     leak_on_gone,
     leak_on_error,
     lost_preemptee,
-    lost_gang,
     restart_undercount,
     half_gang,
     wrong_slot,
@@ -287,7 +269,6 @@ MUTANTS: tuple[Mutant, ...] = (
     idle_collector,
     name_for_identity,
     one_try_to_register,
-    never_looked_for,
     deaf_to_nodes,
     eviction_without_end,
     blind_writes,
