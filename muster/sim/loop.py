@@ -24,6 +24,7 @@ class StillLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._nothing = _Nothing(self.stop)
         super().__init__(self._nothing)
+        self.set_exception_handler(_told)
 
     def call_soon_threadsafe(
         self, callback: Callable[[*Given], object], *args: *Given, context: Context | None = None
@@ -42,6 +43,12 @@ class StillLoop(asyncio.SelectorEventLoop):
         self.run_ready()
         assert task.done(), "it waits for something that does not come by itself"
         return task.result()
+
+
+def _told(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Work that was cut off with its process is no news; anything else is told as usual."""
+    if not isinstance(context.get("exception"), asyncio.CancelledError):
+        loop.default_exception_handler(context)
 
 
 class _Nothing(selectors.BaseSelector):

@@ -26,7 +26,7 @@ from muster.engine.ledger import Ledger
 from muster.engine.state import EngineState
 from muster.model.workload import Admission
 from muster.store.client import PlainClient
-from muster.store.errors import Conflict, Expired
+from muster.store.errors import Expired
 from muster.store.objects import Part
 from muster.store.records import Scope
 
@@ -206,19 +206,6 @@ def eviction_without_end(patch: Patch) -> None:
     patch(Writer, "write_of", write_of)
 
 
-def blind_writes(patch: Patch) -> None:
-    """A write that lost against another's counts as made."""
-    right = PlainClient.update
-
-    async def update(self: PlainClient, key: Any, given: Any, part: Part = Part.MAIN) -> Any:
-        try:
-            return await right(self, key, given, part)
-        except Conflict:
-            return given
-
-    patch(PlainClient, "update", update)
-
-
 def silent_gap(patch: Patch) -> None:
     """A feed that was too slow stops for good, and nobody notices."""
 
@@ -271,7 +258,6 @@ MUTANTS: tuple[Mutant, ...] = (
     one_try_to_register,
     deaf_to_nodes,
     eviction_without_end,
-    blind_writes,
     silent_gap,
     ended_pods_kept,
     fault_in_the_scheduler,
