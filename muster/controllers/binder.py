@@ -12,11 +12,11 @@ from collections.abc import Iterable
 
 from muster.controllers.belonging import PODS, WORKLOADS, has_condition, object_key, pods_of, workload_of
 from muster.controllers.carrying_out import Annotate, unscheduled
-from muster.controllers.events import Events
+from muster.controllers.events import Events, note_of
 from muster.controllers.loop import Turn
 from muster.controllers.pod_claims import BY_CLAIM, claim_state, told, unreached, with_node
 from muster.controllers.seating import SLOT_ANNOTATION, Pod, seat
-from muster.controllers.telling import SCHEDULER, note_of, scheduled
+from muster.controllers.telling import SCHEDULER, scheduled
 from muster.controllers.view import Seen, View
 from muster.controllers.volume_matching import CLAIMS
 from muster.dialects.kueue.slots_text import recorded_slots

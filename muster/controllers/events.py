@@ -12,6 +12,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from muster.controllers.loop import Turn
+from muster.dialects.kueue.write import Event
 from muster.model.errors import InvalidObject
 from muster.model.times import moment_text
 from muster.store.client import Client
@@ -35,6 +36,11 @@ class Note:
     kind: str  # Normal or Warning
     reason: str  # one word for programs
     message: str  # a sentence for people
+
+
+def note_of(event: Event) -> Note:
+    """What is told of an object, without the object."""
+    return Note(event.type, event.reason, event.message)
 
 
 class Events:

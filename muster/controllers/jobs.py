@@ -9,9 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 
-from muster.controllers.events import WARNING, Events, Note
+from muster.controllers.events import WARNING, Events, Note, note_of
 from muster.controllers.loop import Turn
-from muster.controllers.telling import note_of
 from muster.controllers.view import Seen, Terms, View
 from muster.dialects.kueue.defaults import IN_USE_FINALIZER
 from muster.dialects.kueue.job_admission import JobRules, is_managed

@@ -16,11 +16,11 @@ from typing import TypeVar
 
 from muster.controllers.cache import Cache
 from muster.controllers.carrying_out import Annotate, Removal, StatusWrite, Write, Writer, key_of, unscheduled
-from muster.controllers.events import Events
+from muster.controllers.events import Events, note_of
 from muster.controllers.feed import Feed
 from muster.controllers.pod_claims import claim_state, told, unreached, with_node
 from muster.controllers.queue_status import QueueStatus
-from muster.controllers.telling import SCHEDULER, Refusals, events_of_decision, events_of_refusal, note_of
+from muster.controllers.telling import SCHEDULER, Refusals, events_of_decision, events_of_refusal
 from muster.controllers.view import Seen
 from muster.controllers.volume_matching import CLAIMS
 from muster.dialects.kueue.write import Event, status_after_checks

@@ -1,10 +1,9 @@
-"""What is told of decisions. Used by the scheduler, the binder and the control of jobs."""
+"""What is told of decisions and of those that wait. Used by the scheduler and the binder."""
 
 from __future__ import annotations
 
 from muster.controllers.belonging import PODS
 from muster.controllers.carrying_out import key_of
-from muster.controllers.events import Note
 from muster.dialects.fit_text import unavailable_text
 from muster.dialects.kueue.write import Event, events_of, published_reason
 from muster.engine.fit import why_not
@@ -59,11 +58,6 @@ class Refusals:
             # Where some node would take it by itself, something else keeps it from there.
             self._known[demand] = "" if report.fitting else unavailable_text(report, _card(pod_set))
         return self._known[demand] or verdict.told
-
-
-def note_of(event: Event) -> Note:
-    """What is told of an object, without the object."""
-    return Note(event.type, event.reason, event.message)
 
 
 def _card(pod_set: PodSet) -> str:
