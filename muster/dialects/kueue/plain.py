@@ -7,6 +7,7 @@ from typing import Any
 
 from muster.model.quantity import InvalidQuantity, parse_quantity
 
+_LEAVES = frozenset({str, int, float, bool, type(None)})  # asked for first: asking for a Mapping takes long
 # Under these fields of a pod, texts are quantities, and "1" is the same as "1000m".
 _QUANTITY_FIELDS = frozenset({"requests", "limits", "overhead", "resourceUsage"})
 
@@ -30,10 +31,10 @@ def _rebuilt(value: Any, *, drops_nulls: bool) -> Any:
         fresh: Any
         if isinstance(original, Mapping):
             fresh = {key: item for key, item in original.items() if item is not None or not drops_nulls}
-            pending.extend((fresh, key) for key, item in fresh.items() if isinstance(item, (Mapping, list)))
+            pending.extend((fresh, key) for key, item in fresh.items() if type(item) not in _LEAVES)
         elif isinstance(original, list):
             fresh = list(original)
-            pending.extend((fresh, index) for index, item in enumerate(fresh) if isinstance(item, (Mapping, list)))
+            pending.extend((fresh, index) for index, item in enumerate(fresh) if type(item) not in _LEAVES)
         else:
             continue
         container[slot] = fresh
