@@ -90,7 +90,7 @@ test: install  ## The whole test suite; the long proofs run a fraction of their 
 .PHONY: test-kubernetes
 test-kubernetes: install  ## Compare with a real Kubernetes; needs Go and openssl, and builds it the first time.
 	@if $(BIN)/python -m tests.kubernetes.build; then \
-		MUSTER_KUBERNETES=1 $(PYTEST) -n $(WORKERS) tests/kubernetes tests/e2e; \
+		MUSTER_KUBERNETES=1 $(PYTEST) -n $(WORKERS) tests/kubernetes tests/e2e tests/stories; \
 	else echo "SKIPPED: there is no real Kubernetes to compare with here, for the reason above." >&2; fi
 
 .PHONY: prove
