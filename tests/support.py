@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
@@ -48,3 +50,17 @@ def shared(path: str = "") -> Path:
         )
         pytest.skip(reason, allow_module_level=True)
     return wanted
+
+
+def outputs_under_hash_seeds(program: str) -> set[str]:
+    """What a program prints in two processes whose sets and dictionaries of texts differ in their order."""
+    return {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -18,6 +15,7 @@ from muster.sim.world import World
 from muster.store.kinds import Object, Propagation
 from muster.store.records import Key
 from muster.store.rules import Deletion
+from tests.support import outputs_under_hash_seeds
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -160,14 +158,4 @@ def trace(seed: int) -> str:
 
 def test_the_same_seed_is_the_same_run_in_every_process():
     program = "from tests.sim.test_world import trace; print(trace(7))"
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for hash_seed in ("1", "2")
-    }
-    assert len(found) == 1
+    assert len(outputs_under_hash_seeds(program)) == 1
