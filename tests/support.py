@@ -35,8 +35,8 @@ def assert_sound(check: Callable[[Random], None], seeds: Iterable[int]) -> None:
     for seed in seeds:
         try:
             check(Random(seed))
-        except AssertionError as problem:
-            problems.append(f"seed {seed}: {problem}")
+        except Exception as problem:  # a broken invariant, or a fault on the way to it
+            problems.append(f"seed {seed}: {type(problem).__name__}: {problem}")
     assert not problems, "\n".join(problems)
 
 

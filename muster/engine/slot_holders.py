@@ -68,6 +68,12 @@ class SlotHolders:
         self._changed.clear()
         return self._running
 
+    def slot_of(self, member: Member) -> Slot:
+        """The slot of a running pod as its workload has it: its node may have numbered its cards anew since."""
+        key, name, number = member.pod.rsplit("/", 2)
+        holding = self._holdings[key]
+        return holding.uses[holding.pod_sets.index(name)].slots[int(number)]
+
     def _members(self, holding: Holding) -> Iterator[Member]:
         workload = holding.workload
         for name, use in zip(holding.pod_sets, holding.uses, strict=True):

@@ -313,7 +313,7 @@ class NodeSlots:
         for member in found.members:
             owner = owner_of(member)
             if owner not in found.whole_gangs:
-                parts.setdefault(owner, {}).setdefault(member.task, []).extend(self._slots([member.place]))
+                parts.setdefault(owner, {}).setdefault(member.task, []).append(self.holders.slot_of(member))
         shrunk = {key: {name: tuple(slots) for name, slots in sets.items()} for key, sets in parts.items()}
         return SlotVictims(found.whole_gangs, shrunk)
 

@@ -357,3 +357,8 @@ def test_placement_is_sound(chance):
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_placement_is_sound_in_many_worlds(block):
     assert_sound(lambda chance: World(chance).run(), range(block, RUNS if is_full_proof() else RUNS_OFTEN, BLOCKS))
+
+
+@pytest.mark.parametrize("seed", [6341, 6987])
+def test_a_pod_that_leaves_is_known_though_its_card_has_another_number_by_now(seed):
+    World(Random(seed)).run()
