@@ -253,6 +253,8 @@ def _carry_over(spec: Object, old: Object) -> None:
     _fill_families(spec)
     if not spec.get("clusterIP") and old.get("clusterIP"):
         spec["clusterIP"], spec["clusterIPs"] = old["clusterIP"], list(old.get("clusterIPs") or [old["clusterIP"]])
+    elif spec.get("clusterIPs") and spec["clusterIPs"] == old.get("clusterIPs"):
+        spec["clusterIPs"] = [spec["clusterIP"], *old["clusterIPs"][1:]]  # the writer speaks of the first one alone
     if spec["type"] in _EXTERNAL and old.get("type") in _EXTERNAL:
         given = {(one.get("protocol"), one.get("port")): one.get("nodePort") for one in old.get("ports") or ()}
         for port in spec.get("ports") or ():
