@@ -279,6 +279,7 @@ class _Pair(NamedTuple):
 
     one: _Tables
     full: _Tables | None  # None: nothing
+    steps: IntArray  # the amounts of free cpu at which any of it changes
 
 
 class _Scorer:
@@ -307,20 +308,18 @@ class _Scorer:
         if len(rows) < _MANY:
             return self._score_each(pod, rows)
         # Rows whose cards are alike and whose cpu falls into the same steps, before and after, score the same.
-        counts = range(1, min(PODS_COUNTED, rows.card_width) + 1) if tables.full is not None else range(1)
         if rows.pattern_count * len(tables.one.step_list) > _SPARSE * len(rows):
             return self._score_each(pod, rows)
-        both = _steps(tables, pod.amount(CPU), counts)
+        both = np.unique(np.concatenate((tables.steps, tables.steps + pod.amount(CPU))))
         height = len(both) + 1
         size = rows.pattern_count * height
         if size > _SPARSE * len(rows):
             return self._score_each(pod, rows)
-        kind = np.array(both, np.int64).searchsorted(rows.free(CPU), side="right")
+        kind = both.searchsorted(rows.free(CPU), side="right")
         kind += rows.pattern * height
         kinds = np.flatnonzero(np.bincount(kind, minlength=size))
         if is_listed and len(kinds) <= _FEW:
-            floors = [both[0] - 1 if both else 0, *both]
-            found = self._score_listed(pod, tables, _nodes_of(rows, kinds, floors))
+            found = self._score_listed(pod, tables, _nodes_of(rows, kinds, both))
         else:
             example = np.zeros(size, np.int64)
             example[kind] = np.arange(len(rows))
@@ -334,7 +333,7 @@ class _Scorer:
         return Scores(values.take(kind), cards.take(kind))
 
     def _score_each(self, pod: Demand, rows: NodeRows) -> Scores:
-        one, full = self._tables_for(rows)
+        one, full, _ = self._tables_for(rows)
         cards, cpu = np.maximum(rows.cards, 0), rows.free(CPU)
         left = cpu - pod.amount(CPU)
         before, after = one.level(cpu, rows), one.level(left, rows)
@@ -404,8 +403,9 @@ class _Scorer:
     def _tables_for(self, rows: NodeRows) -> _Pair:
         key = (rows.model_names, rows.card_width)
         if key not in self._known:
+            one = _Tables(self._typical, *key)
             full = _Tables(self._typical_full, *key) if self._typical_full else None
-            self._known[key] = _Pair(_Tables(self._typical, *key), full)
+            self._known[key] = _Pair(one, full, _steps(one, full, rows.card_width))
         return self._known[key]
 
 
@@ -424,20 +424,22 @@ class _PodCounts(dict[int, int]):
 _POD_COUNTS = _PodCounts((whole, max(1, whole)) for whole in range(PODS_COUNTED + 1))
 
 
-def _steps(tables: _Pair, wanted: int, counts: Iterable[int]) -> list[int]:
-    """The amounts of free cpu at which the levels of a node change, before or after a pod that wants so much."""
-    steps = list(tables.one.step_list)
-    if tables.full is not None:
-        steps += [step * count for step in tables.full.step_list for count in counts]
-    return sorted({*steps, *[step + wanted for step in steps]})
+def _steps(one: _Tables, full: _Tables | None, card_width: int) -> IntArray:
+    """The amounts of free cpu at which the levels of a node change."""
+    steps = set(one.step_list)
+    if full is not None:
+        counts = range(1, min(PODS_COUNTED, card_width) + 1)
+        steps |= {step * count for step in full.step_list for count in counts}
+    return np.array(sorted(steps), np.int64)
 
 
-def _nodes_of(rows: NodeRows, kinds: IntArray, floors: list[int]) -> Iterator[_Node]:
+def _nodes_of(rows: NodeRows, kinds: IntArray, steps: IntArray) -> Iterator[_Node]:
     """A node of each kind of rows; kinds are numbered by pattern and then by the step that the free cpu has reached."""
-    for kind in kinds.tolist():
-        pattern, step = divmod(kind, len(floors))
+    patterns, reached = np.divmod(kinds, len(steps) + 1)
+    floors = np.concatenate((steps[:1] - 1, steps))[reached] if len(steps) else reached
+    for pattern, floor in zip(patterns.tolist(), floors.tolist(), strict=True):
         model, cards = rows.cards_of_pattern(pattern)
-        yield floors[step], model, cards
+        yield floor, model, cards
 
 
 def build(arguments: Arguments) -> Hooks:
