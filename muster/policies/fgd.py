@@ -35,7 +35,7 @@ _CANNOT = -(2**61)  # below any gain
 _TAKES_KEPT = 64
 _MANY = 256  # from so many rows on it pays to look for equal ones
 _LISTED_MOST = 1_000_000  # cells of a table that is also kept as lists
-_SPARSE = 8  # and only while there are not many more kinds than rows
+_SPARSE = 32  # and only while there are not many more kinds than rows
 _FEW = 24  # up to so many rows are done one by one
 _CASES_KEPT = 20_000
 
@@ -310,7 +310,7 @@ class _Scorer:
         # Rows whose cards are alike and whose cpu falls into the same steps, before and after, score the same.
         if rows.pattern_count * len(tables.one.step_list) > _SPARSE * len(rows):
             return self._score_each(pod, rows)
-        both = np.unique(np.concatenate((tables.steps, tables.steps + pod.amount(CPU))))
+        both = _merged(tables.steps, tables.steps + pod.amount(CPU))
         height = len(both) + 1
         size = rows.pattern_count * height
         if size > _SPARSE * len(rows):
@@ -431,6 +431,13 @@ def _steps(one: _Tables, full: _Tables | None, card_width: int) -> IntArray:
         counts = range(1, min(PODS_COUNTED, card_width) + 1)
         steps |= {step * count for step in full.step_list for count in counts}
     return np.array(sorted(steps), np.int64)
+
+
+def _merged(one: IntArray, other: IntArray) -> IntArray:
+    """The numbers of two sorted lists, in order and each once."""
+    both = np.concatenate((one, other))
+    both.sort(kind="stable")  # which is linear where all is in order but for one place
+    return both[np.concatenate(([True], both[1:] != both[:-1]))] if len(both) else both
 
 
 def _nodes_of(rows: NodeRows, kinds: IntArray, steps: IntArray) -> Iterator[_Node]:
