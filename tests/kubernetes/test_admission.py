@@ -21,7 +21,6 @@ from tests.kubernetes.client import Client
 from tests.kubernetes.plane import POLL_S
 
 HEARD_S = 30.0
-PARAMETERS_HEARD_S = 2.0  # of these it hears separately
 HEARD_LATER_S = 1.0  # until a real server knows what there is; nothing tells when
 
 
@@ -102,7 +101,7 @@ def _run_policy(client: Client, name: str) -> list[Json]:
             assert answer.status == 201, answer.body
         _wait_until_obeyed(client, namespace)
         if story.objects:
-            time.sleep(PARAMETERS_HEARD_S)
+            _wait_until_parameters_are_found(client, namespace)
         return [_ask(client, request, namespace) for request in story.requests]
     finally:
         for path, body in made:
@@ -118,6 +117,16 @@ def _wait_until_obeyed(client: Client, namespace: str) -> None:
     while client.request("POST", path, policy_stories.PROBE).status == 201:
         assert time.monotonic() < deadline, "the policy never took effect"
         time.sleep(POLL_S)
+
+
+def _wait_until_parameters_are_found(client: Client, namespace: str) -> None:
+    """A real server hears of the objects that hold parameters later than of the policy."""
+    deadline = time.monotonic() + HEARD_S
+    for method, path, body in policy_stories.SHORT_ONES:
+        dry = f"{path.format(ns=namespace)}?dryRun=All"
+        while b"no params found" in client.request(method, dry, body).body:
+            assert time.monotonic() < deadline, "the parameters were never found"
+            time.sleep(POLL_S)
 
 
 @pytest.mark.parametrize("name", policy_stories.STORIES)

@@ -82,7 +82,16 @@ def with_limit(**reference: Any) -> Json:
     return {"paramRef": {"parameterNotFoundAction": "Deny", **reference}}
 
 
+def labelled(value: str) -> Json:
+    return {"objectSelector": {"matchLabels": {"kind": value}}}
+
+
+def short(value: str) -> tuple[str, str, Json]:
+    return ("POST", CONFIGS, {**with_word("short", "a"), "metadata": {"name": "short", "labels": {"kind": value}}})
+
+
 SHORT = ("POST", CONFIGS, with_word("short", "a"))
+SHORT_ONES = (short("one"), short("other"))
 WORDS = (("POST", SECRETS, {"metadata": {"name": "x"}}), GOOD, ("POST", CONFIGS, with_word("long", "abcd")))
 LONG_POLICY = policy(LONG, paramKind=PARAMETERS, matchConditions=[{"name": "own", "expression": "has(object.data)"}])
 STORIES = {
@@ -202,9 +211,13 @@ STORIES = {
     "the user": Story(policy=policy("request.userInfo.username == 'nobody'"), requests=(GOOD,)),
     "parameters by selector and by name": Story(
         policy=LONG_POLICY,
-        bindings=(with_limit(selector={"matchLabels": {"use": "limit"}}), with_limit(name="limit")),
+        # Each for objects of its own: which of two bindings a real server names where both deny is left to chance.
+        bindings=(
+            {**with_limit(selector={"matchLabels": {"use": "limit"}}), "matchResources": labelled("one")},
+            {**with_limit(name="limit"), "matchResources": labelled("other")},
+        ),
         objects=(LIMIT,),
-        requests=(*WORDS, SHORT),
+        requests=(*WORDS, *SHORT_ONES, SHORT),
     ),
     "parameters that nothing is chosen of": Story(
         policy=LONG_POLICY, bindings=(with_limit(selector={"matchLabels": {"use": "nothing"}}),), requests=(SHORT,)
