@@ -15,26 +15,8 @@ from typer.testing import CliRunner
 from muster.app.plan import plan_objects
 from muster.cli.main import app
 from tests import support
+from tests.app.test_plan import QUEUES
 
-QUEUES = """
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ResourceFlavor
-metadata: {name: default}
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ClusterQueue
-metadata: {name: solo}
-spec:
-  namespaceSelector: {}
-  resourceGroups:
-  - coveredResources: [cpu]
-    flavors: [{name: default, resources: [{name: cpu, nominalQuota: 10}]}]
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: LocalQueue
-metadata: {name: jobs}
-spec: {clusterQueue: solo}
-"""
 JOB = """
 apiVersion: batch/v1
 kind: Job

@@ -34,7 +34,26 @@ GPU = "nvidia.com/gpu"
 WORKLOADS = f"workloads.{GROUP}"
 
 
-class CountingClient(PlainClient):
+class CheckedClient(PlainClient):
+    """A client whose writes go through one place, where tests let them fail."""
+
+    async def _made(self, write: Coroutine[Any, Any, Any]) -> Any:
+        raise NotImplementedError
+
+    async def create(self, resource: str, given: Object) -> Object:
+        return await self._made(super().create(resource, given))
+
+    async def update(self, key: Key, given: Object, part: Part = Part.MAIN) -> Object:
+        return await self._made(super().update(key, given, part))
+
+    async def delete(self, key: Key, deletion: Deletion = PLAINLY) -> Object:
+        return await self._made(super().delete(key, deletion))
+
+    async def bind(self, binding: Binding) -> int:
+        return await self._made(super().bind(binding))
+
+
+class CountingClient(CheckedClient):
     """A client that can be told to die, before or after a write, or to fail by chance."""
 
     def __init__(self, store: AsyncStore, objects: Objects) -> None:
@@ -58,18 +77,6 @@ class CountingClient(PlainClient):
             self.has_died.set()
             await asyncio.Event().wait()
         raise Unavailable("the disk is full")
-
-    async def create(self, resource: str, given: Object) -> Object:
-        return await self._made(super().create(resource, given))
-
-    async def update(self, key: Key, given: Object, part: Part = Part.MAIN) -> Object:
-        return await self._made(super().update(key, given, part))
-
-    async def delete(self, key: Key, deletion: Deletion = PLAINLY) -> Object:
-        return await self._made(super().delete(key, deletion))
-
-    async def bind(self, binding: Binding) -> int:
-        return await self._made(super().bind(binding))
 
 
 class Cluster:

@@ -27,9 +27,9 @@ from muster.store.errors import NotFound, Unavailable
 from muster.store.identities import Identities
 from muster.store.kinds import Object
 from muster.store.memory import MemoryStore
-from muster.store.objects import PLAINLY, Objects, Part, decode
+from muster.store.objects import Objects, Part, decode
 from muster.store.records import Key, Scope
-from muster.store.rules import Deletion
+from tests.controllers.cluster import CheckedClient
 from tests.store.kinds import START_S
 
 JOBS, PODS, FLAVORS = "jobs.batch", "pods", "resourceflavors.kueue.x-k8s.io"
@@ -41,7 +41,7 @@ TRIED_AGAIN_S = 5.0  # a write that lost against another is tried again sooner
 SETTLED_WITHIN = 200  # rounds after which a story that goes on is a mistake
 
 
-class Mortal(PlainClient):
+class Mortal(CheckedClient):
     """Writes of a controller that dies at one of them: before it is made, or right after."""
 
     def __init__(self, store: AsyncStore, objects: Objects) -> None:
@@ -50,15 +50,6 @@ class Mortal(PlainClient):
         self.dies_at = -1
         self.dies_after = False
         self.is_dead = False
-
-    async def create(self, resource: str, given: Object) -> Object:
-        return await self._made(super().create(resource, given))
-
-    async def update(self, key: Key, given: Object, part: Part = Part.MAIN) -> Object:
-        return await self._made(super().update(key, given, part))
-
-    async def delete(self, key: Key, deletion: Deletion = PLAINLY) -> Object:
-        return await self._made(super().delete(key, deletion))
 
     async def _made(self, write: Any) -> Object:
         is_last = self.writes == self.dies_at

@@ -139,8 +139,7 @@ class Command:
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
         await self._process.wait()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        self._process._transport.close()  # type: ignore[attr-defined]  # nothing else closes pipes not read to their end
         if self._terminal is not None:
             os.close(self._terminal)
             self._terminal = None

@@ -7,7 +7,7 @@ the highest recommendation of five minutes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -126,28 +126,29 @@ def _paced(wish: Wish, settled: int, behavior: Object, steps: Sequence[Step]) ->
 
 def _up_to(wish: Wish, rules: Object, steps: Sequence[Step]) -> int:
     """The most pods that the policies for growth allow."""
-    if rules.get("selectPolicy") == "Disabled":
-        return wish.current
-    found = []
-    for policy in rules.get("policies") or ():
-        start = wish.current - _changed(steps, wish.now_s, policy["periodSeconds"])
-        is_pods = policy["type"] == "Pods"
-        found.append(start + policy["value"] if is_pods else math.ceil(start * (1 + policy["value"] / 100)))
+    found = [
+        start + by if is_pods else math.ceil(start * (1 + by / 100))
+        for start, by, is_pods in _allowances(wish, rules, steps)
+    ]
     choose = min if rules.get("selectPolicy") == "Min" else max
     return min(choose(found, default=wish.current), _NO_LIMIT)
 
 
 def _down_to(wish: Wish, rules: Object, steps: Sequence[Step]) -> int:
     """The fewest pods that the policies for shrinking allow."""
-    if rules.get("selectPolicy") == "Disabled":
-        return wish.current
-    found = []
-    for policy in rules.get("policies") or ():
-        start = wish.current - _changed(steps, wish.now_s, policy["periodSeconds"])
-        is_pods = policy["type"] == "Pods"
-        found.append(start - policy["value"] if is_pods else int(start * (1 - policy["value"] / 100)))
+    found = [
+        start - by if is_pods else int(start * (1 - by / 100)) for start, by, is_pods in _allowances(wish, rules, steps)
+    ]
     choose = max if rules.get("selectPolicy") == "Min" else min
     return choose(found, default=wish.current)
+
+
+def _allowances(wish: Wish, rules: Object, steps: Sequence[Step]) -> Iterator[tuple[int, int, bool]]:
+    """From which number of pods each policy counts, how far it goes, and whether that is pods and not per cent."""
+    if rules.get("selectPolicy") != "Disabled":
+        for policy in rules.get("policies") or ():
+            start = wish.current - _changed(steps, wish.now_s, policy["periodSeconds"])
+            yield start, policy["value"], policy["type"] == "Pods"
 
 
 def _changed(steps: Sequence[Step], now_s: float, period_s: float) -> int:
