@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 FAST := $(addprefix tests/,engine jobs policies scenarios test_project.py test_tidy.py)
-COMPARED := $(addprefix tests/,kubernetes e2e stories)
+COMPARED := $(addprefix tests/,kubernetes e2e stories apiserver/pod_streams/test_kubectl.py)
 UV := uv==0.13.7
 LOCK_VENV := .lock-venv
 LOCK = $(LOCK_VENV)/bin/uv --cache-dir $(LOCK_VENV)/cache pip compile --quiet --python $(LOCK_VENV)/bin/python \

@@ -120,9 +120,11 @@ def test_a_terminal(kubectl, tmp_path):
 def test_attaching(kubectl, tmp_path):
     async def test(cluster):
         cluster.add_pod("p")
-        await cluster.node.start("p", "main", ECHO)
-        process = await cluster.start(kubectl, "attach", "-i", "p", has_input=True)
+        container = await cluster.node.start("p", "main", ECHO)
         async with asyncio.timeout(SOON_S):
+            while not container.lines:  # its first line would come to whoever attaches before it
+                await asyncio.sleep(0.01)
+            process = await cluster.start(kubectl, "attach", "-i", "p", has_input=True)
             process.stdin.write(b"one\n")
             assert await process.stdout.readline() == b"got one\n"
             process.stdin.close()  # which ends the container, and that the client
