@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from muster.apiserver.api import Api
 from muster.app.admitted_client import AdmittedClient
 from muster.app.autoscaling import autoscalers
+from muster.app.config import Configuration
 from muster.app.growth import Growth
 from muster.app.job_control import JobControl
 from muster.app.scheduling import Scheduling
@@ -38,10 +39,12 @@ JOBS = "muster-jobs"
 NODE_POOLS = "muster-node-pools"
 
 
-async def live(api: Api, pools: Iterable[Pool] = ()) -> None:
+async def live(api: Api, configuration: Configuration, pools: Iterable[Pool] = ()) -> None:
     """Run all of it until cancelled."""
-    scheduler = Scheduling(api.store, _client(api, SCHEDULER), api.clock, think=asyncio.to_thread)
-    jobs = JobControl(api.store, _client(api, JOBS), api.clock)
+    scheduler = Scheduling(
+        api.store, _client(api, SCHEDULER), api.clock, configuration=configuration, think=asyncio.to_thread
+    )
+    jobs = JobControl(api.store, _client(api, JOBS), api.clock, configuration=configuration)
     client = _client(api, CONTROLLER_MANAGER)
     builtin = run_builtin(api.store, client, api.clock, also=lambda view: autoscalers(api, view))
     async with asyncio.TaskGroup() as group:

@@ -22,7 +22,7 @@ from muster.engine.fit_nodes import NodeFacts
 from muster.engine.fit_pods import PodsOnNodes
 from muster.engine.node_table import NodeTable
 from muster.engine.node_table_columns import Placer
-from muster.engine.profile import Batch, Profile
+from muster.engine.profile import POD_BY_POD, Batch, Profile
 from muster.engine.reading import PlacementReader
 from muster.engine.slots import CARDS_MOST, CardKinds, NodeSlots
 from muster.model.device import Device
@@ -92,7 +92,8 @@ def node_slots(snapshot: Snapshot, configuration: Configuration) -> NodeSlots:
     """The nodes of a snapshot as the configuration's policies choose among them; the state fills them in."""
     tiers = configuration.tiers
     if tiers is None:
-        tiers = build_tiers(configuration.profile.tiers)
+        # Where somebody else would place pods, they go as the kube-scheduler has them go.
+        tiers = build_tiers(configuration.profile.tiers or POD_BY_POD.tiers)
     pods = PodsOnNodes(NodeFacts())
     for name, labels in snapshot.namespaces.items():
         pods.put_namespace(name, labels)

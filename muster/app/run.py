@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -29,6 +29,7 @@ from muster.apiserver.rights.first_roles import first_roles
 from muster.apiserver.rights.tokens import signing_key_in
 from muster.apiserver.server import listen, serve, tls_of
 from muster.app.collector import settle_collector
+from muster.app.config import Configuration
 from muster.app.first_objects import first_objects
 from muster.app.job_control import job_admission
 from muster.app.kinds import catalog
@@ -64,6 +65,7 @@ class UpOptions:
     has_accounts: bool = True  # whether each namespace gets its service account and the authority's certificate
     is_living: bool = True  # whether workloads are admitted, pods bound, and controllers run
     nodes: NodeOptions | None = None  # None: pods are on paper only
+    configuration: Configuration = field(default_factory=Configuration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
         write_kubeconfig(kubeconfig_in(folder), url=url, authority=files.authority.read_bytes(), token=token)
         served = catalog(has_metrics=options.nodes is not None)
         ownership = Ownership(MergeTypes(served))
-        jobs = job_admission(store) if options.is_living else None
+        jobs = job_admission(store, options.configuration) if options.is_living else None
         notes = Notes(ownership=ownership, guard=Checks(jobs))
         objects = Objects(served.rules, clock, identities=Identities(), notes=notes)
         front = AsyncStore(store)
@@ -168,7 +170,7 @@ async def _live(api: Api, is_ready: asyncio.Event, options: UpOptions) -> None:
     """Be a cluster once the server answers; what that takes is loaded then, beside the first requests."""
     await is_ready.wait()
     living = await asyncio.to_thread(import_module, "muster.app.living")
-    await living.live(api, options.nodes.pools if options.nodes is not None else ())
+    await living.live(api, options.configuration, options.nodes.pools if options.nodes is not None else ())
 
 
 def _nodes(front: AsyncStore, objects: Objects, options: UpOptions) -> Nodes | None:

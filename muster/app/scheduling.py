@@ -83,7 +83,8 @@ def parts_of(configuration: Configuration) -> Parts:
 def _read_options(configuration: Configuration, now: float) -> ReadOptions:
     """How the objects of a cluster are read: its namespaces are objects themselves, and admission needs a place."""
     options = replace(configuration.read_options(now), assumes_namespaces=False)
-    return replace(options, settings=replace(options.settings, needs_slots=True))
+    settings = replace(options.settings, needs_slots=True, places_queued_pods=configuration.profile.places_workloads)
+    return replace(options, settings=settings)
 
 
 class _Annotating:

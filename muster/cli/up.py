@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster.cli.inputs import Config, Profile, configured
 from muster.cli.output import Exit
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def up(
     api_only: ApiOnly = False,
     nodes: Pools = None,
     no_local_node: NoLocalNode = False,
+    config: Config = "",
+    profile: Profile = "",
 ) -> None:
     """Run a cluster on this machine until Ctrl-C."""
     # Loaded here, so that no other command pays for it.
@@ -50,11 +53,18 @@ def up(
     from muster.store.errors import Unavailable
 
     folder = (data or default_folder()).absolute()
+    configuration = configured(config, profile=profile, strict=False)
     try:
         pools = read_pools(nodes) if nodes is not None else ()
         there = None if api_only else NodeOptions(has_local=not no_local_node, pools=pools)
         options = UpOptions(
-            folder=folder, port=port, is_fresh=fresh, has_audit=not no_audit, is_living=not api_only, nodes=there
+            folder=folder,
+            port=port,
+            is_fresh=fresh,
+            has_audit=not no_audit,
+            is_living=not api_only,
+            nodes=there,
+            configuration=configuration,
         )
         run(lambda: run_embedded(options, _say_ready))
     except (CannotListen, InvalidObject, Unavailable, WrongFolder) as problem:

@@ -77,9 +77,12 @@ class Cycle:
 
     def placing_for(self, workload: Workload, queue: QuotaNode) -> Placing | None:
         """Where the workload's pods could go; nothing to ask where nodes do not matter."""
-        if not self.state.places.is_any:
+        places = self.state.places
+        if not self.settings.places_queued_pods and not queue.queue.is_unlimited:
+            places = places.without_slots()
+        if not places.is_any:
             return None
-        return Placing(workload=workload, queue=queue, flavors=self.state.flavors, places=self.state.places)
+        return Placing(workload=workload, queue=queue, flavors=self.state.flavors, places=places)
 
     def victims_for(self, workload: Workload, queue: QuotaNode, assignment: Assignment) -> list[Victim]:
         """Who has to leave for an assignment, for its quota and for its places."""
@@ -90,7 +93,7 @@ class Cycle:
             if asked == amount:
                 return victims  # the search of the flavor has asked the same
         # Where a topology decides, the domains are sought anew for every set of victims, and the nodes in them.
-        if placing is not None and self.state.places.slots is not None and not placing.asks(assignment):
+        if placing is not None and placing.places.slots is not None and not placing.asks(assignment):
             return self._victims_for_slots(placing, assignment)
         preemptor = Preemptor(
             workload=workload,

@@ -32,6 +32,10 @@ class Places:
         """Whether nodes matter at all; where not, nobody pays for them."""
         return self.topologies is not None or self.slots is not None
 
+    def without_slots(self) -> Places:
+        """The same for those whose single pods somebody places later."""
+        return Places(self.topologies)
+
     # Changes that come from outside ----------------------------------------------------------------------------------
 
     def put_node(self, node: Node) -> None:

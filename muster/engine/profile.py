@@ -91,6 +91,11 @@ class Profile:
         """Whether a workload is admitted only where its pods have nodes to go to."""
         return self.depth >= Depth.NODE
 
+    @property
+    def places_workloads(self) -> bool:
+        """Whether all pods of a workload get their nodes together, when it is admitted."""
+        return self.needs_place and self.batch is Batch.HEADS
+
 
 def tier(*uses: PolicyUse | str) -> Tier:
     """A tier of policies; one that is only named has its default arguments."""

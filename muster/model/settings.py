@@ -71,4 +71,7 @@ class Settings:
     guards: PreemptionGuards = field(default_factory=PreemptionGuards)
     cycle_steps_most: int = 20_000_000  # tries of one cycle before it is cut short
     needs_slots: bool = False  # admission also needs a node, and a share of cards, for every pod
+    places_queued_pods: bool = (
+        True  # else workloads of queues need quota alone, and their pods look for nodes one by one
+    )
     gang_deadline_s: float = 300.0  # after which a gang that is not wholly bound, or whose victims stay, gives all back

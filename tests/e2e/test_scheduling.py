@@ -64,3 +64,14 @@ def test_a_workload_is_admitted_and_its_pod_bound_and_a_restart_changes_nothing(
         _wait(again, f"{TEAM}/pods", lambda one: one["metadata"]["name"] == "p1" and "nodeName" in one["spec"])
         counts = again.client.request("GET", f"{QUEUES}/clusterqueues/q").json["status"]
         assert counts["admittedWorkloads"] == 1
+
+
+def test_a_configuration_is_lived_by(tmp_path: Path):
+    """Jobs that name no queue are held back where the file says so."""
+    said = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nmanageJobsWithoutQueueName: true\n"
+    (tmp_path / "kueue.yaml").write_text(said)
+    pod_template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "i"}]}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": pod_template}}
+    with started(tmp_path / "state", "--config", str(tmp_path / "kueue.yaml"), "--profile", "kueue") as muster:
+        made = _create(muster, "/apis/batch/v1/namespaces/default/jobs", job)
+        assert made["spec"]["suspend"] is True
