@@ -10,8 +10,8 @@ from tests.controllers.builtin.job_stories import STORIES, Json, state, tell
 from tests.controllers.builtin.muster_side import MusterSide
 from tests.kubernetes.plane import POLL_S, Plane
 
-SETTLED_S = 15.0
-STILL_S = 4.0  # a controller that has done nothing for so long has nothing to do
+SETTLED_S = 40.0
+STILL_S = 10.0  # a controller that has done nothing for so long has nothing to do
 MERGE = "application/merge-patch+json"
 
 

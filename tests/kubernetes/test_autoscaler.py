@@ -14,7 +14,7 @@ from muster.model.times import moment_text
 from tests.controllers.builtin.autoscaler_stories import LABEL, STORIES, autoscaler, pod_object, reasons
 from tests.kubernetes.client import Client, Json
 
-PATIENCE_S = 15.0
+PATIENCE_S = 40.0
 KINDS_S = 90.0
 POLL_S = 0.1
 NAMESPACE = "x"

@@ -10,7 +10,7 @@ import pytest
 from tests.controllers.builtin.volume_stories import CLAIMS, STORIES, VOLUMES, numbered, outcome, play, reasons
 from tests.kubernetes.workload_sides import Real
 
-PATIENCE_S = 20.0  # for a real controller to come to where it ends
+PATIENCE_S = 40.0  # for a real controller to come to where it ends
 STEP_S = 0.6  # so that the real controller has seen one thing before the next
 POLL_S = 0.05
 NAMESPACE = "x"

@@ -13,7 +13,7 @@ from tests.kubernetes.sides import unlike
 from tests.kubernetes.workload_sides import Ours, Real, described
 from tests.kubernetes.workload_stories import NODE_STORIES, STORIES
 
-PATIENCE_S = 8.0  # for a real controller to come to where it ends
+PATIENCE_S = 30.0  # for a real controller to come to where it ends
 POLL_S = 0.05
 
 

@@ -25,13 +25,14 @@ async def left(machine: Machine, name: str, script: str, **annotations: str) -> 
     key = await machine.create(name, shell(COUNT + script), metadata=annotated(**annotations))
     await machine.until(key, lambda pod: state(pod)["ready"])
     pieces = await machine.streams.open_log(machine.place(key), followed())
-    lines = []
-    async for line in pieces:
-        lines.append(line.decode())
-        if line == b"up\n":
+    said, is_told = "", False
+    async for piece in pieces:  # of one line or of several
+        said += piece.decode()
+        if "up\n" in said and not is_told:
+            is_told = True
             await machine.delete(key)
     await machine.gone(key)
-    return "".join(lines)
+    return said
 
 
 def followed() -> Any:
