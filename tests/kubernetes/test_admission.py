@@ -21,7 +21,7 @@ from tests.kubernetes.client import Client
 from tests.kubernetes.plane import POLL_S
 
 HEARD_S = 30.0
-HEARD_LATER_S = 1.0  # until a real server knows what there is; nothing tells when
+HEARD_LATER_S = 3.0  # until a real server knows what there is; nothing tells when
 
 
 @pytest.fixture(scope="module")

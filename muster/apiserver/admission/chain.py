@@ -13,7 +13,7 @@ from muster.apiserver.admission import limits, pod_security, storage
 from muster.apiserver.admission.accounts import with_account
 from muster.apiserver.admission.jobs import JobAdmission
 from muster.apiserver.admission.runtime_classes import with_runtime
-from muster.apiserver.admission.services import Addresses, check_addresses
+from muster.apiserver.admission.services import Addresses, Holdings, check_addresses
 from muster.apiserver.kinds.pods import with_priority
 from muster.controllers.quotas import QuotaKeeper
 from muster.store.errors import NotFound
@@ -116,6 +116,7 @@ class Checks:
 
     def __init__(self, jobs: JobAdmission | None = None) -> None:
         self._quotas = QuotaKeeper()
+        self._services = Holdings()
         self._jobs = jobs  # None: jobs change as they like
 
     def check(self, write: Transaction, key: Key, new: Object | None, before: Record | None) -> None:
@@ -125,7 +126,7 @@ class Checks:
                 limits.check_pod(key, new, _ranges(write, key.namespace))
                 _check_security(write, key, new)
             elif key.resource == "services" and before is None:
-                check_addresses(write, key, new)
+                check_addresses(write, key, new, self._services)
             elif key.resource == "persistentvolumeclaims":
                 _check_claim(write, key, new, decode(before) if before is not None else None)
             if before is not None and self._jobs is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ipaddress
 import random
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from muster.apiserver.kinds.problems import Problems, invalid, raise_all
 from muster.apiserver.statuses import internal_error
@@ -21,13 +22,43 @@ _WITH_ADDRESS = ("ClusterIP", "NodePort", "LoadBalancer")
 _WITH_PORTS = ("NodePort", "LoadBalancer")
 
 
-def check_addresses(write: Transaction, key: Key, service: Object) -> None:
+class Holdings:
+    """What services hold. Each state of one is read once: a new service looks at all the others."""
+
+    def __init__(self) -> None:
+        self._known: dict[Key, _Held] = {}
+
+    def of(self, services: Sequence[Record]) -> tuple[set[str], set[tuple[str, int]]]:
+        """The addresses that services have, and the ports with their protocols."""
+        if len(self._known) > 2 * len(services) + _PROMISED:
+            self._known.clear()  # most of those are gone
+        held = [self._held(record) for record in services]
+        addresses = {address for one in held for address in one.addresses}
+        return addresses, {port for one in held for port in one.ports}
+
+    def _held(self, record: Record) -> _Held:
+        known = self._known.get(record.key)
+        if known is None or known.revision != record.revision:
+            spec = decode(record).get("spec") or {}
+            ports = [(port.get("protocol") or "TCP", port.get("nodePort") or 0) for port in spec.get("ports") or ()]
+            held = tuple((protocol, number) for protocol, number in ports if number)
+            known = self._known[record.key] = _Held(record.revision, tuple(spec.get("clusterIPs") or ()), held)
+        return known
+
+
+class _Held(NamedTuple):
+    revision: int
+    addresses: tuple[str, ...]
+    ports: tuple[tuple[str, int], ...]
+
+
+def check_addresses(write: Transaction, key: Key, service: Object, holdings: Holdings) -> None:
     """Refuse a new service whose own choice of an address or of ports is out of range or taken."""
-    others = (record for record in write.page(Scope("services"), 0) if record.key != key)
-    raise_all(_problems(service.get("spec") or {}, others))
+    spec = service.get("spec") or {}
+    raise_all(_problems(spec, lambda: holdings.of([one for one in write.page(Scope("services"), 0) if one.key != key])))
 
 
-def _problems(spec: Object, others: Iterable[Record]) -> Problems:
+def _problems(spec: Object, held: Callable[[], tuple[set[str], set[tuple[str, int]]]]) -> Problems:
     wanted = [one for one in spec.get("clusterIPs") or () if one != "None"]
     ports = [port.get("nodePort") or 0 for port in spec.get("ports") or ()]
     for address in wanted:
@@ -41,14 +72,12 @@ def _problems(spec: Object, others: Iterable[Record]) -> Problems:
             yield invalid(f"spec.ports[{index}].nodePort", port, why)
     if not wanted and not any(ports):
         return  # nothing that others could have
-    specs = [decode(record).get("spec") or {} for record in others]
-    addresses = {address for one in specs for address in one.get("clusterIPs") or ()}
+    addresses, numbers = held()
     if taken := next((one for one in wanted if one in addresses), ""):
         problem = f"failed to allocate IP {taken}: provided IP is already allocated"
         yield invalid("spec.clusterIPs", wanted, problem)
-    numbers = {(port.get("protocol"), port.get("nodePort")) for one in specs for port in one.get("ports") or ()}
     for index, port in enumerate(spec.get("ports") or ()):
-        if port.get("nodePort") and (port.get("protocol"), port["nodePort"]) in numbers:
+        if port.get("nodePort") and (port.get("protocol") or "TCP", port["nodePort"]) in numbers:
             yield invalid(f"spec.ports[{index}].nodePort", port["nodePort"], "provided port is already allocated")
 
 
@@ -58,6 +87,7 @@ class Addresses:
     def __init__(self, store: Store, chance: random.Random) -> None:
         self._store = store
         self._chance = chance
+        self._holdings = Holdings()
         self._promised: OrderedDict[str | int, None] = OrderedDict()
 
     def complete(self, service: Object, before: Object | None) -> Object:
@@ -72,7 +102,7 @@ class Addresses:
     def _with_address(self, spec: Object) -> Object:
         if spec.get("type", "ClusterIP") not in _WITH_ADDRESS or spec.get("clusterIP") or spec.get("clusterIPs"):
             return spec
-        used = {address for one in self._specs() for address in one.get("clusterIPs") or ()}
+        used, _ = self._held()
         size = SERVICES.num_addresses
         # The first addresses are for services that have to know theirs, as the API's own.
         free = (str(SERVICES[number]) for number in self._numbers(range(256, size - 1)))
@@ -85,8 +115,8 @@ class Addresses:
         if not is_wanted or not isinstance(ports, list):
             return spec
         had = {port.get("port"): port["nodePort"] for port in before.get("ports") or () if port.get("nodePort")}
-        used = {port.get("nodePort") for one in self._specs() for port in one.get("ports") or ()}
-        used |= {port.get("nodePort") for port in ports if isinstance(port, dict)}
+        used = {number for _, number in self._held()[1]}
+        used |= {port.get("nodePort") or 0 for port in ports if isinstance(port, dict)}
         settled = []
         for port in ports:
             if isinstance(port, dict) and not port.get("nodePort"):
@@ -96,8 +126,8 @@ class Addresses:
                 settled.append(port)
         return {**spec, "ports": settled}
 
-    def _specs(self) -> list[Object]:
-        return [decode(record).get("spec") or {} for record in self._store.page(Scope("services")).records]
+    def _held(self) -> tuple[set[str], set[tuple[str, int]]]:
+        return self._holdings.of(self._store.page(Scope("services")).records)
 
     def _numbers(self, within: range) -> Iterator[int]:
         """All numbers of a range, from a random one on."""
