@@ -161,12 +161,12 @@ class NodeFacts:
         """Counts the changes so far."""
         return self._notes.tick
 
-    def changed_since(self, tick: int) -> IntArray | None:
-        """The rows that changed after `tick`, each once; `None` when that is too long ago to tell."""
+    def changed_since(self, tick: int) -> IntArray:
+        """The rows that changed after `tick`, each once."""
         return self._notes.since(tick)
 
     def _note(self, row: int) -> None:
-        self._notes.add(row, self.row_count)
+        self._notes.add(row)
 
     # Questions -------------------------------------------------------------------------------------------------------
 
@@ -258,10 +258,10 @@ class NodeFacts:
     def _kept_answer(self, key: Hashable, answer: Callable[[_Rows], BoolArray]) -> BoolArray:
         """An answer from what is kept, with the rows that changed asked anew."""
         kept = self._kept.pop(key, None)
-        changed = None if kept is None else self.changed_since(kept.tick)
-        if kept is None or changed is None:
+        if kept is None:
             kept = _Kept(answer(_ALL), self.tick)
         elif kept.tick != self.tick:
+            changed = self.changed_since(kept.tick)
             if len(kept.values) < self.row_count:
                 kept.values = np.pad(kept.values, (0, self.row_count - len(kept.values)))
             kept.values[changed] = answer(changed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from muster.engine.holders import places_of
@@ -182,7 +182,7 @@ def _crowded(slots: NodeSlots, uses: list[Use], kept: Counter[Slot]) -> Iterator
     for use in uses:
         if not isinstance(use, SlotUse):
             continue
-        come = replace(use, slots=tuple((Counter(use.slots) - kept).elements()))
+        come = use._replace(slots=tuple((Counter(use.slots) - kept).elements()))
         for node, held in come.by_node():
             row = table.find_row(node)
             if row is None or not table.is_present[row] or not _is_within(slots, row, use.demand, held):

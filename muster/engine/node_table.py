@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from muster.engine.card_patterns import CardPatterns
 from muster.engine.node_table_rows import (
     AMOUNT_CAP,
     SHARED,
@@ -81,6 +82,8 @@ class NodeTable:
         self.is_present: BoolArray = np.zeros(0, np.bool_)
         self.slices = CardColumns()
         self.layout = 0  # counts up when columns come: what was worked out for the old ones is void
+        self.numbering = 0  # counts up when patterns are numbered anew
+        self.patterns = CardPatterns(self)
         self._row_by_name: dict[str, int] = {}
         self._columns: dict[str, int] = {}
         self._amounts: dict[Demand, tuple[int, IntArray]] = {}
@@ -232,8 +235,8 @@ class NodeTable:
         """Counts the changes so far."""
         return self._notes.tick
 
-    def changed_since(self, tick: int) -> IntArray | None:
-        """The rows that changed after `tick`, each once; `None` when that is too long ago to tell."""
+    def changed_since(self, tick: int) -> IntArray:
+        """The rows that changed after `tick`, each once."""
         return self._notes.since(tick)
 
     # Inside ----------------------------------------------------------------------------------------------------------
@@ -323,6 +326,7 @@ class NodeTable:
 
     def _number_patterns(self) -> None:
         """Number the patterns that there are now from the first on, so that numbers stay low."""
+        self.numbering += 1
         self._patterns.clear()
         self._pattern_list.clear()
         for row in range(self.row_count):
@@ -361,7 +365,7 @@ class NodeTable:
         return known[1]
 
     def _note(self, row: int) -> None:
-        self._notes.add(row, self.row_count)
+        self._notes.add(row)
 
     def _widen(self, nodes: Iterable[TableNode], cards_least: int = 0) -> None:
         """Make columns for resources, cards and models that were not seen before."""

@@ -37,6 +37,7 @@ CELLS_KEPT = 4_000_000  # so that many nodes and many demands together do not fi
 Mark = tuple[int, int]  # of the table and of the pods on it
 
 _SPARSE = 4  # where fewer than one in so many rows fit, only those are scored
+_FEW = 8  # up to so many rows are looked at one by one
 _NO_CARD = -1
 _UNFIT = -np.inf
 
@@ -171,8 +172,7 @@ class Placer:
         """The rows that changed since the column was right; `None` when it is as quick to do all of them."""
         index = self.table.changed_since(column.tick) if column.tick >= 0 else None
         if index is not None and self.pods is not None and column.fact_tick != self.pods.facts.tick:
-            more = self.pods.facts.changed_since(column.fact_tick)
-            index = None if more is None else np.union1d(index, more)
+            index = np.union1d(index, self.pods.facts.changed_since(column.fact_tick))
         return None if index is None or 2 * len(index) > self.table.row_count else index
 
     def _forget(self) -> None:
@@ -212,7 +212,10 @@ class Placer:
     def _fitting(self, demand: Demand, index: IntArray | None) -> BoolArray:
         """Which rows could take the pod as far as each node by itself can tell."""
         rows = self.table.rows(index)
-        fit = fit_rows(demand, rows)
+        if index is not None and len(index) <= _FEW and demand.ask is None and demand.cards <= 1:
+            fit = np.array([_fits_row(demand, self.table, row) for row in index.tolist()], np.bool_)
+        else:
+            fit = fit_rows(demand, rows)
         if self.pods is not None:
             facts = self.pods.facts
             assert facts.row_count == self.table.row_count, "the facts of every node come with the node"
@@ -419,6 +422,17 @@ def fit_rows(demand: Demand, rows: NodeRows) -> BoolArray:
     if demand.models:
         fit &= has_model(demand, rows)
     return fit
+
+
+def _fits_row(demand: Demand, table: NodeTable, row: int) -> bool:
+    """The same for one row, and for a pod of at most one card: numbers are quicker than arrays of one number."""
+    if not table.is_present.item(row) or (table.card_most.item(row) < demand.milli and demand.cards):
+        return False
+    for resource, amount in demand.amounts:
+        column = table.column_of(resource)
+        if column is None or amount > AMOUNT_CAP or table.free.item(column, row) < amount:
+            return False
+    return not demand.models or table.model_names[table.model.item(row)] in demand.models
 
 
 def has_model(demand: Demand, rows: NodeRows) -> BoolArray:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from muster.model.resources import CPU
 from muster.model.slices import Slices
 
 if TYPE_CHECKING:
+    from muster.engine.card_patterns import CpuRange
     from muster.engine.node_table import NodeTable
     from muster.engine.slices_table import CardColumns
 
@@ -143,8 +144,7 @@ def slice_demand(amounts: Mapping[str, int], ask: CardAsk, *, card_memory_mib: i
     return Demand(_known(amounts), min(ask.cards, CARDS_CAP), ask.percent(card_memory_mib) * WHOLE // 100, ask=ask)
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(NamedTuple):
     """Where one pod went: the row of its node and the cards it got there."""
 
     row: int
@@ -157,8 +157,7 @@ class Placed:
         return self.cards if self.slices is None else self.slices
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
+class Scores(NamedTuple):
     """A policy's opinion on rows: the higher the better, and for pods of one card which card is best."""
 
     values: FloatArray | IntArray
@@ -176,6 +175,11 @@ class NodeRows:
 
     def __len__(self) -> int:
         return self._table.row_count if self._index is None else len(self._index)
+
+    @property
+    def is_all(self) -> bool:
+        """Whether these are all rows of the table."""
+        return self._index is None
 
     @property
     def model_names(self) -> tuple[str, ...]:
@@ -236,6 +240,11 @@ class NodeRows:
     def cards_of_pattern(self, number: int) -> tuple[int, tuple[int, ...]]:
         """The model of a pattern, as `model` numbers it, and its cards as `cards` has them."""
         return self._table.cards_of_pattern(number)
+
+    @property
+    def cpu_ranges(self) -> Mapping[int, CpuRange]:
+        """By pattern, for all rows of the table: between which amounts the free cpu of those that have it lies."""
+        return self._table.patterns.ranges()
 
     def pick(self, index: IntArray) -> NodeRows:
         """Some of these rows."""

@@ -183,7 +183,7 @@ class Placing:
             return assignment
         if assignment.outcome is Outcome.FIT:
             in_domains, found = self._find_slots(
-                assignment, lambda rooms: self._found_domains(assignment, rooms=rooms), self._slot_asks
+                assignment, lambda rooms: self._found_domains(assignment, rooms=rooms), self._slot_asks, asks
             )
             if not isinstance(found, SlotRefusal):
                 return _with_slots(in_domains, found)
@@ -193,16 +193,20 @@ class Placing:
         return self._without_slots(assignment, never, Mode.NO_FIT) if never is not None else assignment
 
     def _find_slots(
-        self, assignment: Assignment, search: DomainSearch, slot_asks: Callable[[Assignment], list[SlotAsk]]
+        self,
+        assignment: Assignment,
+        search: DomainSearch,
+        slot_asks: Callable[[Assignment], list[SlotAsk]],
+        asks: list[SlotAsk] | None = None,
     ) -> tuple[Assignment, SlotsByPodSet | SlotRefusal]:
-        """Slots in the domains of an assignment, or why there are none.
+        """Slots in the domains of an assignment, or why there are none; `asks` are those of it where they are known.
 
         Domains are chosen by amounts, and cards or rules of pods may keep them off their nodes: then the topology is
         asked again with what the nodes told, a few times.
         """
         slots = self.places.slots
         assert slots is not None, "only asked where Muster decides on nodes"
-        found_in, found = assignment, slots.find(self.workload, slot_asks(assignment))
+        found_in, found = assignment, slots.find(self.workload, slot_asks(assignment) if asks is None else asks)
         rooms: dict[str, NodeRoom] = {}
         for _ in range(LOOKS_MOST):
             if not isinstance(found, SlotRefusal) or not found.short:

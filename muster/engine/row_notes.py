@@ -1,4 +1,4 @@
-"""Notes of rows that changed, in order, so that whoever keeps something by row brings it up to date at that cost.
+"""Notes of when each row last changed, so that whoever keeps something by row brings it up to date at that cost.
 
 Used by the node table and by the facts of nodes.
 """
@@ -8,35 +8,32 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-NOTES_LEAST = 4096  # notes kept at least, however few the rows
+RECENT_MOST = 64  # changes that are also kept in a list: a few of them are found without a look at all rows
 
 
 class RowNotes:
-    """Which rows changed, the newest last; the oldest are forgotten."""
+    """When rows changed, counted in changes."""
 
-    __slots__ = ("_dropped", "_rows")
+    __slots__ = ("_last", "_recent", "tick")
 
     def __init__(self) -> None:
-        self._rows: list[int] = []
-        self._dropped = 0
+        self.tick = 0  # counts the changes so far
+        self._last: NDArray[np.int64] = np.zeros(0, np.int64)  # by row: its last change
+        self._recent: list[int] = []  # the rows of the last changes, the newest last
 
-    @property
-    def tick(self) -> int:
-        """Counts the changes so far."""
-        return self._dropped + len(self._rows)
+    def since(self, tick: int) -> NDArray[np.int64]:
+        """The rows that changed after `tick`, each once."""
+        missed = self.tick - tick
+        if 0 < missed <= len(self._recent):
+            return np.array(list(dict.fromkeys(self._recent[-missed:])), np.int64)
+        return (self._last > tick).nonzero()[0]
 
-    def since(self, tick: int) -> NDArray[np.int64] | None:
-        """The rows that changed after `tick`, each once; `None` when that is too long ago to tell."""
-        start = tick - self._dropped
-        if start < 0:
-            return None
-        return np.array(list(dict.fromkeys(self._rows[start:])), np.int64)
-
-    def add(self, row: int, row_count: int) -> None:
-        """A row changed, of so many that there are."""
-        rows = self._rows
-        if len(rows) > NOTES_LEAST and len(rows) > 4 * row_count:
-            half = len(rows) // 2
-            del rows[:half]
-            self._dropped += half
-        rows.append(row)
+    def add(self, row: int) -> None:
+        """A row changed."""
+        if row >= len(self._last):
+            self._last = np.pad(self._last, (0, max(row + 1, 2 * len(self._last)) - len(self._last)))
+        self.tick += 1
+        self._last[row] = self.tick
+        self._recent.append(row)
+        if len(self._recent) > 2 * RECENT_MOST:
+            del self._recent[:RECENT_MOST]

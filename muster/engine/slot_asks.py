@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from muster.model.topology import PlacedPods, TopologyAssignment, TopologyRequest
 from muster.model.workload import Slot
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 PODS_MOST = 100_000  # of one workload: each is placed and written down by itself
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class SlotAsk:
-    """A pod set that looks for nodes: how many pods, of what demand, and where a topology has put them already."""
+    """A pod set that looks for nodes: how many pods, of what demand, and where a topology has put them already.
+
+    Nobody changes one (to freeze it takes long).
+    """
 
     name: str
     demand: Demand
@@ -44,8 +47,7 @@ class SlotAsk:
         return max(0, self.count - len(self.kept))
 
 
-@dataclass(frozen=True, slots=True)
-class SlotUse:
+class SlotUse(NamedTuple):
     """What the pods of one pod set hold of nodes."""
 
     demand: Demand

@@ -144,19 +144,16 @@ def test_only_changed_nodes_are_asked_again(monkeypatch):
     assert [rows.tolist() for rows in asked] == [[4]]
 
 
-def test_notes_values_and_answers_of_the_past_are_forgotten(monkeypatch):
-    monkeypatch.setattr("muster.engine.row_notes.NOTES_LEAST", 4)
+def test_values_and_answers_of_the_past_are_forgotten(monkeypatch):
     for constant in ("_VALUES_LEAST", "MASKS_KEPT"):
         monkeypatch.setattr(f"muster.engine.fit_nodes.{constant}", 3)
     facts = NodeFacts([node("a"), node("b")])
     exists = {key: rules(spec=terms([expression(key, "Exists")])).nodes for key in "xyz"}
-    before = facts.tick
     for turn in range(30):
         facts.put(turn % 2, node("ab"[turn % 2], {"x": str(turn)}, Taint(str(turn))))
         assert facts.column("x").width < 10
         for wanted in exists.values():
             facts.suits(wanted)
-    assert facts.changed_since(before) is None
     assert len(facts._taint_sets) < 10 and len(facts._kept) == 3
     tolerant = rules(spec={**terms([expression("x", "In", "28")]), "tolerations": [{"operator": "Exists"}]}).nodes
     assert facts.suits(tolerant).tolist() == [True, False]

@@ -293,16 +293,15 @@ def test_kept_columns_equal_new_ones(policy, steps):
     assert int(table.card_count.sum()) * WHOLE - int(table.cards.sum()) == taken
 
 
-def test_old_columns_are_made_anew_when_too_much_changed():
+def test_old_columns_learn_of_all_that_changed():
     table = world({"a": 8, "b": 8})
     place = placer(table)
     place.column(pod(1, 1))
-    for _ in range(5_000):
+    for _ in range(500):
         mark = table.checkpoint()
         table.charge(1, pod(7, 1), (0,))
         table.rollback(mark)
     table.charge(1, pod(7, 1), (0,))
-    assert table.changed_since(0) is None
     same(place, placer(table))
 
 

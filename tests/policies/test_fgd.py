@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -121,6 +122,25 @@ def test_many_rows_score_as_few_do(counts_cpu, different):
             if one.merit[0] >= 0:
                 assert one.merit[0] == many.values[row]
                 assert one.card is None or (many.card is not None and one.card[0] == many.card[row])
+
+
+@pytest.mark.parametrize("counts_cpu", [True, False])
+def test_rows_of_a_pattern_are_told_apart_where_their_cpu_matters(counts_cpu):
+    nodes = [[1000, 1000, 500 * (row % 3)] for row in range(90)]
+    table = world(*nodes)
+    busy = [pod(0, cpu=1_000 * (row % 9)) for row in range(90)]
+    for row, one in enumerate(busy):
+        table.charge(row, one, ())
+    arguments = Arguments(typical=TYPICAL, counts_cpu=counts_cpu)
+    hook = POLICY.hooks(arguments).score
+    assert hook is not None
+    for wanted in (pod(1, 300), pod(), pod(0, cpu=2_500), pod(2)):
+        for rows in (table.rows(), table.rows(np.arange(10, 70))):
+            many = hook(wanted, rows)
+            for place, row in enumerate(rows.numbers.tolist()):
+                one = hook(wanted, table.rows(np.array([row])))
+                assert one.values[0] == many.values[place]
+                assert one.card is None or (many.card is not None and one.card[0] == many.card[place])
 
 
 # Stories -------------------------------------------------------------------------------------------------------------
