@@ -34,6 +34,7 @@ class Round:
     written: dict[int, tuple[Key, Version]] = field(default_factory=dict)
     removed: list[str] = field(default_factory=list)  # uids
     removed_together: list[list[str]] = field(default_factory=list)
+    unanswered: set[str] = field(default_factory=set)  # names of objects that were perhaps removed one by one
     have_left: list[asyncio.Event] = field(default_factory=list)  # of those who want to be away meanwhile
     has_compacted: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -56,7 +57,9 @@ class Round:
             else:
                 body = config_of(name, value) if what != "DELETE" else None
                 heard = await connection.request(what, path if what == "POST" else f"{path}/{name}", body)
-            if heard is not None and heard[0] in (200, 201):
+            if heard is None:
+                self.unanswered.add(name)
+            elif heard[0] in (200, 201):
                 self._keep(heard[1])
         connection.close()
 
@@ -156,11 +159,17 @@ def check_wholes(followers: list[Follower], truth: dict[int, Seen], round_: Roun
     """What was removed by one write has revisions side by side, and no list or bookmark lies between them."""
     given = {segment.start for one in followers for segment in one.segments}
     given |= {mark for one in followers for segment in one.segments for _, mark in segment.marks}
-    gone = {event.version.uid: revision for revision, event in truth.items() if event.kind == "DELETED"}
+    gone = {event.version.uid: event for event in truth.values() if event.kind == "DELETED"}
+    times = Counter(uid for uids in round_.removed_together for uid in uids)
     for uids in filter(None, round_.removed_together):
-        revisions = sorted(gone[uid] for uid in uids)
-        assert revisions == list(range(revisions[0], revisions[0] + len(uids))), f"one write at {revisions}"
-        assert not given & set(revisions[:-1]), f"the write at {revisions} was seen half done"
+        # All that were there are named, also what somebody else has removed just before.
+        own = [uid for uid in uids if times[uid] == 1 and uid not in round_.removed]
+        revisions = [gone[uid].version.revision for uid in own if gone[uid].key[1] not in round_.unanswered]
+        if revisions:
+            whole = set(range(min(revisions), max(revisions) + 1))
+            others = whole - {gone[uid].version.revision for uid in uids}
+            assert not others, f"the write at {sorted(revisions)} has {sorted(others)} of others within"
+            assert not given & (whole - {max(whole)}), f"the write at {sorted(revisions)} was seen half done"
 
 
 def check(followers: list[Follower], round_: Round) -> None:
