@@ -59,7 +59,7 @@ class JobControl:
     ) -> None:
         chosen = configuration or Configuration()
         kinds = managed_kinds(chosen)
-        view = View({**indexes(kinds), **places.INDEXES})
+        view = View({**indexes(kinds), **places.INDEXES}, store.readings)
         self.feed = Feed(store, view, clock, resources={*resources(kinds), places.PODS})
         self.loop = Loop(Jobs(kinds, job_rules(chosen)), self.feed, client, clock)
         self.places = Loop(places.Places(), self.feed, client, clock)

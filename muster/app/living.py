@@ -58,7 +58,7 @@ async def run_builtin(
     store: AsyncStore, client: Client, clock: Clock, *, also: Callable[[View], Controller] | None = None
 ) -> None:
     """Run Kubernetes' own controllers until cancelled, and one more that works on their view."""
-    view = View(INDEXES)
+    view = View(INDEXES, store.readings)
     feed = Feed(store, view, clock, resources={*FOLLOWED, *AUTOSCALING, EVENTS})
     controllers = [make() for make in CONTROLLERS]
     if also is not None:
@@ -71,7 +71,8 @@ async def run_builtin(
 
 async def _resize(api: Api, pools: list[Pool]) -> None:
     """Have pools grow and shrink; with a view of its own, which others do without."""
-    view = View({**belonging.INDEXES, **pool_sizes.INDEXES, (PODS, BY_NODE): node_terms})
+    indexes = {**belonging.INDEXES, **pool_sizes.INDEXES, (PODS, BY_NODE): node_terms}
+    view = View(indexes, api.store.readings)
     feed = Feed(api.store, view, api.clock, resources={*RESOURCES, COSTS.resource})
     growth = Growth(view, api.clock, asyncio.to_thread)
     loop = Loop(NodePools(pools, growth), feed, _client(api, NODE_POOLS), api.clock)

@@ -89,7 +89,7 @@ class Nodes:
         self._objects = objects
         self._clock = clock
         self._options = options
-        self._view = View({(PODS, BY_NODE): node_terms})
+        self._view = View({(PODS, BY_NODE): node_terms}, store.readings)
         self._local: LocalNode | None = None
         self._cards: tuple[Device, ...] = ()  # of this machine
         self._volumes = Path()  # where the folders of claims are

@@ -44,7 +44,7 @@ class Scheduling:
         configuration: Configuration | None = None,
         think: Think[Decided] = at_once,
     ) -> None:
-        view = View({**INDEXES, **pod_claims.INDEXES})
+        view = View({**INDEXES, **pod_claims.INDEXES}, store.readings)
         self.feed = Feed(store, view, clock, resources=RESOURCES)
         self.parts = parts_of(configuration or Configuration())
         annotate = _Annotating(view, self.parts.placement)

@@ -7,15 +7,12 @@ Whoever gets an object must not change it.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from muster.store.kinds import Object
-from muster.store.objects import decode
+from muster.store.readings import Readings
 from muster.store.records import Action, Event, Key, Record
-
-_READ = 4_096  # objects that are kept in their read form
 
 Terms = Callable[[Object], Iterable[str]]
 
@@ -31,12 +28,14 @@ class Seen(NamedTuple):
 class View:
     """The objects of some resources, found by key, by owner and by terms of one's own."""
 
-    def __init__(self, indexes: Mapping[tuple[str, str], Terms] | None = None) -> None:
+    def __init__(
+        self, indexes: Mapping[tuple[str, str], Terms] | None = None, readings: Readings | None = None
+    ) -> None:
         self._records: dict[str, dict[str, dict[str, Record]]] = {}  # by resource, namespace, name
         self._owned: dict[str, dict[Key, None]] = {}  # by the owner's uid
         self._indexes = {name: (terms, dict[str, dict[Key, None]]()) for name, terms in (indexes or {}).items()}
         self._revisions: dict[str, int] = {}  # up to which everything is known of a resource
-        self._read: OrderedDict[Key, tuple[int, Object]] = OrderedDict()
+        self._object = (readings or Readings()).of  # views of one store share theirs
         self._waiting: list[tuple[str, int, asyncio.Future[None]]] = []
 
     # Asking ----------------------------------------------------------------------------------------------------------
@@ -93,15 +92,6 @@ class View:
         found = (self.get(key) for key in sorted(keys))
         return [one for one in found if one is not None]
 
-    def _object(self, record: Record) -> Object:
-        known = self._read.get(record.key)
-        if known is None or known[0] != record.revision:
-            known = (record.revision, decode(record))
-            self._read[record.key] = known
-            if len(self._read) > _READ:
-                self._read.popitem(last=False)
-        return known[1]
-
     # Learning --------------------------------------------------------------------------------------------------------
 
     def learn(self, event: Event) -> Seen | None:
@@ -152,7 +142,6 @@ class View:
     def _forget(self, record: Record, seen: Object) -> None:
         key = record.key
         del self._records[key.resource][key.namespace][key.name]
-        self._read.pop(key, None)
         for terms in self._terms(record, seen):
             terms.pop(key, None)
 

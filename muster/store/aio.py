@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 from muster.store.port import Change, Outcome, Result, Store, Watch
+from muster.store.readings import Readings
 from muster.store.records import Scope, Taken
 
 PACE_S = 0.005
@@ -25,6 +26,7 @@ class AsyncStore:
 
     def __init__(self, store: Store, *, pace_s: float = PACE_S) -> None:
         self.store = store
+        self.readings = Readings()
         self._least_pace_s = pace_s  # 0: at once, which runs that have to repeat need
         self.pace_s = pace_s
         self._loop = asyncio.get_running_loop()

@@ -13,13 +13,16 @@ from typing import Protocol
 from muster.store.aio import AsyncStore
 from muster.store.binding import Binding, bound
 from muster.store.kinds import Object
-from muster.store.objects import PLAINLY, By, Objects, Part, decode
+from muster.store.objects import PLAINLY, By, Objects, Part, Written, decode
 from muster.store.records import Key
 from muster.store.rules import Deletion
 
 
 class Client(Protocol):
-    """Writes that are durable when they return, and raise a `StoreError` when they were not made."""
+    """Writes that are durable when they return, and raise a `StoreError` when they were not made.
+
+    Whoever gets an object must not change it.
+    """
 
     async def create(self, resource: str, given: Object) -> Object:
         """Add an object; gives it as it is kept."""
@@ -54,13 +57,18 @@ class PlainClient:
         complete = self._complete
         completed = None if complete is None else lambda new, _: complete(resource, new)
         change = self._objects.create(resource, given, self._by, complete=completed)
-        return decode((await self._store.write(change)).record)
+        return self._kept(await self._store.write(change))
 
     async def update(self, key: Key, given: Object, part: Part = Part.MAIN) -> Object:
-        return decode((await self._store.write(self._objects.update(key, given, part=part, by=self._by))).record)
+        change = self._objects.update(key, given, part=part, by=self._by)
+        return self._kept(await self._store.write(change))
 
     async def delete(self, key: Key, deletion: Deletion = PLAINLY) -> Object:
-        return decode((await self._store.write(self._objects.delete(key, deletion, by=self._by))).record)
+        return self._kept(await self._store.write(self._objects.delete(key, deletion, by=self._by)))
 
     async def bind(self, binding: Binding) -> int:
         return await self._store.write(bound(self._objects, binding))
+
+    def _kept(self, written: Written) -> Object:
+        # What is gone is shown to its writer in another state than to everybody else.
+        return decode(written.record) if written.is_gone else self._store.readings.of(written.record)

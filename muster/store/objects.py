@@ -164,7 +164,7 @@ class Objects:
 
     def update(self, key: Key, given: Object, *, part: Part = Part.MAIN, by: By = NOBODY) -> Change[Written]:
         """A write that replaces an object, or its status."""
-        return self.modify(key, lambda _: given, part=part, by=by)
+        return self._changed(key, lambda _: given, part=part, by=by)
 
     def modify(
         self,
@@ -177,11 +177,23 @@ class Objects:
     ) -> Change[Written]:
         """A write that makes a new object out of the present one, which `how` may change."""
         rules = self._rules(key.resource, by)
+        return self._changed(key, lambda record: how(rules.revive(decode(record))), part=part, by=by, complete=complete)
+
+    def _changed(
+        self,
+        key: Key,
+        how: Callable[[Record], Object],
+        *,
+        part: Part,
+        by: By,
+        complete: Complete | None = None,
+    ) -> Change[Written]:
+        rules = self._rules(key.resource, by)
         make = updated if part is Part.MAIN else status_updated
 
         def change(write: Transaction) -> Written:
             record, before = _present(write, key, rules)
-            asked = given = how(rules.revive(decode(record)))
+            asked = given = how(record)
             wanted = metadata_of(given)
             check_same(key, before, uid=wanted.get("uid"), revision=wanted.get("resourceVersion"))
             if complete is not None:
