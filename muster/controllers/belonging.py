@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from muster.controllers.view import Terms, View
+from muster.controllers.view import Seen, Terms, View
 from muster.dialects.kueue.names import GROUP
+from muster.dialects.pods import is_over
 from muster.store.kinds import Object
 from muster.store.records import Key
 
 WORKLOADS, PODS = f"workloads.{GROUP}", "pods"
 INDEX_LABELS = ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")  # of numbered pods
+_PLACING = ("uid", "labels", "annotations", "ownerReferences", "deletionTimestamp", "generation")  # of the metadata
 WORKLOAD_ANNOTATION = f"{GROUP}/workload"
 
 
@@ -62,6 +64,15 @@ def pods_of(key: Key, obj: Object, view: View) -> dict[Key, Object]:
     named = view.with_term(PODS, "workload", f"{key.namespace}/{key.name}")
     found.update((object_key(PODS, pod), pod) for pod in named)
     return {one: pod for one, pod in found.items() if workload_of(pod, view) == key}
+
+
+def is_placed_alike(seen: Seen) -> bool:
+    """Whether a pod is as before to whoever gives pods places: most changes only say how it runs."""
+    before, now = seen.before, seen.now
+    if before is None or now is None or is_over(before) != is_over(now) or before["spec"] != now["spec"]:
+        return False
+    had, has = before["metadata"], now["metadata"]
+    return all(had.get(name) == has.get(name) for name in _PLACING)
 
 
 def has_condition(obj: Object, type_: str) -> bool:

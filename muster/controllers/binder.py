@@ -10,17 +10,25 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from muster.controllers.belonging import PODS, WORKLOADS, has_condition, object_key, pods_of, workload_of
+from muster.controllers.belonging import (
+    PODS,
+    WORKLOADS,
+    has_condition,
+    is_placed_alike,
+    object_key,
+    pods_of,
+    workload_of,
+)
 from muster.controllers.carrying_out import Annotate, unscheduled
 from muster.controllers.events import Events, note_of
 from muster.controllers.loop import Turn
 from muster.controllers.pod_claims import BY_CLAIM, claim_state, told, unreached, with_node
-from muster.controllers.seating import SLOT_ANNOTATION, Pod, seat
+from muster.controllers.seating import SLOT_ANNOTATION, seat
 from muster.controllers.telling import SCHEDULER, scheduled
 from muster.controllers.view import Seen, View
 from muster.controllers.volume_matching import CLAIMS
 from muster.dialects.kueue.slots_text import recorded_slots
-from muster.dialects.pods import workload_key
+from muster.dialects.pods import Pod, workload_key
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
 from muster.model.workload import Slot
@@ -48,8 +56,7 @@ class Binder:
         if seen.key.resource == WORKLOADS:
             yield seen.key
         elif seen.key.resource == PODS and (pod := seen.now or seen.before) is not None:
-            key = workload_of(pod, view)
-            if key is not None:
+            if not is_placed_alike(seen) and (key := workload_of(pod, view)) is not None:
                 yield key
         elif seen.key.resource == CLAIMS:
             users = view.with_term(PODS, BY_CLAIM, f"{seen.key.namespace}/{seen.key.name}")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from muster.controllers import pod_claims
-from muster.controllers.belonging import PODS, WORKLOADS, object_key, pods_of, workload_of
+from muster.controllers.belonging import PODS, WORKLOADS, is_placed_alike, object_key, pods_of, workload_of
 from muster.controllers.seating import Seating, key_of, seat
 from muster.controllers.view import Seen, View
 from muster.dialects.kueue.names import GROUP
@@ -99,7 +99,8 @@ class Cache:
         if resource == WORKLOADS:
             self._workloads[seen.key] = None
         elif resource == PODS:
-            self._pods[seen.key] = None
+            if not self._is_known(seen):
+                self._pods[seen.key] = None
         elif resource == NODES:
             self._nodes[seen.key] = None
             if self._unbound and _labels(seen.before) != _labels(seen.now):
@@ -108,6 +109,14 @@ class Cache:
             self._hear_storage(seen)
         elif resource in SHAPING:
             self._is_stale = self._is_stale or _meaning(seen.before, resource) != _meaning(seen.now, resource)
+
+    def _is_known(self, seen: Seen) -> bool:
+        """Whether the state has a pod as it is now, but for what nothing is decided by; its revision is noted then."""
+        key = seen.key
+        if key in self._pods or key in self._left_out or key not in self._seen or not is_placed_alike(seen):
+            return False
+        self._note(key)
+        return True
 
     def _hear_storage(self, seen: Seen) -> None:
         """Note the pods and workloads that a change of a claim, a volume or a class may concern."""
@@ -299,7 +308,7 @@ class Cache:
     def _is_taken(self, pod: Fields, name: str, alone: str) -> bool:
         """Let a pod hold its node, or wait for one; whether it does either."""
         bound = read_bound_pod(pod)
-        if bound is None and not (waits_for_node(pod) and self._may_be_placed(pod)):
+        if bound is None and not (waits_for_node(pod.values) and self._may_be_placed(pod)):
             return False
         workload = read_alone(pod, self._parts.plain_queue.name, self._placement)
         self.touched.add(alone)
@@ -362,7 +371,7 @@ class Cache:
             self._take(key, workload, seating, has_pods=bool(pods or obj["metadata"].get("ownerReferences")))
         for pod_key, pod in pods.items():
             self._join(pod_key, key)
-            is_seated = key_of(Fields(pod)) in seating.seated
+            is_seated = key_of(pod) in seating.seated
             is_waiting = not pod["spec"].get("nodeName")
             self._account(pod_key, pod, is_alone=not is_seated and (not is_waiting or _is_unplaced(workload)))
 

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from muster.controllers.belonging import INDEX_LABELS
 from muster.dialects.kueue.names import GROUP
-from muster.dialects.pods import is_over, waits_for_node
-from muster.model.fields import Fields
+from muster.dialects.pods import Pod, is_over, waits_for_node
 from muster.model.workload import Slot
 
 POD_SET_LABEL = f"{GROUP}/podset"
 SLOT_ANNOTATION = "muster.dev/slot"  # pod set and number of the slot, written by the binding
-
-Pod = Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -52,10 +48,10 @@ def seat(slots: Mapping[str, tuple[Slot, ...]], pods: Iterable[Pod]) -> Seating:
     """Give the slots of a workload, by pod set, to its pods."""
     free = {name: _Free(given) for name, given in slots.items()}
     seating = Seating()
-    known = sorted(((_order(pod), pod) for pod in map(Fields, pods)), key=lambda one: one[0])
+    known = sorted(((_order(pod), pod) for pod in pods), key=lambda one: one[0])
     strangers = []
     for _, pod in known:
-        if not pod.child("spec").text("nodeName"):
+        if not pod["spec"].get("nodeName"):
             continue
         if is_over(pod):
             seating.bound_count += 1
@@ -71,35 +67,36 @@ def seat(slots: Mapping[str, tuple[Slot, ...]], pods: Iterable[Pod]) -> Seating:
         name = _pod_set_of(pod, slots)
         left = free[name].by_number if name in free else {}
         if not left:
-            seating.without_slot.append(pod.values)
+            seating.without_slot.append(pod)
             continue
         number = index if index in left else next(iter(left))
-        seating.to_bind.append((pod.values, f"{name}/{number}", left.pop(number)))
+        seating.to_bind.append((pod, f"{name}/{number}", left.pop(number)))
     return seating
 
 
-def key_of(pod: Fields) -> str:
+def key_of(pod: Pod) -> str:
     """The namespace and the name of a pod."""
-    metadata = pod.child("metadata")
-    return f"{metadata.text('namespace')}/{metadata.text('name')}"
+    metadata = pod["metadata"]
+    return f"{metadata['namespace']}/{metadata['name']}"
 
 
-def _take_own(pod: Fields, free: Mapping[str, _Free]) -> bool:
+def _take_own(pod: Pod, free: Mapping[str, _Free]) -> bool:
     """Let a bound pod have the slot that is written on it; whether that is one of its node, and free."""
-    name, _, text = pod.child("metadata").text_map("annotations").get(SLOT_ANNOTATION, "").rpartition("/")
+    written = (pod["metadata"].get("annotations") or {}).get(SLOT_ANNOTATION) or ""
+    name, _, text = written.rpartition("/")
     if name not in free or not _is_number(text):
         return False
     slot = free[name].by_number.get(int(text))
-    if slot is None or slot.node != pod.child("spec").text("nodeName"):
+    if slot is None or slot.node != pod["spec"]["nodeName"]:
         return False
     del free[name].by_number[int(text)]
     return True
 
 
-def _take_any(pod: Fields, free: Mapping[str, _Free]) -> bool:
+def _take_any(pod: Pod, free: Mapping[str, _Free]) -> bool:
     """Let a bound pod have any slot of its node; whether there is one."""
     own = free.get(_pod_set_of(pod, free))
-    number = own.first_on(pod.child("spec").text("nodeName")) if own is not None else None
+    number = own.first_on(pod["spec"]["nodeName"]) if own is not None else None
     if own is None or number is None:
         return False
     del own.by_number[number]
@@ -110,13 +107,14 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 10
 
 
-def _pod_set_of(pod: Fields, pod_sets: Mapping[str, object]) -> str:
+def _pod_set_of(pod: Pod, pod_sets: Mapping[str, object]) -> str:
     """The pod set that a pod's label names; without a label the only one there is."""
     only = next(iter(pod_sets)) if len(pod_sets) == 1 else ""
-    return pod.child("metadata").text_map("labels").get(POD_SET_LABEL, only)
+    labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
+    return labels.get(POD_SET_LABEL, only)
 
 
-def _order(pod: Fields) -> tuple[int, str]:
-    labels = pod.child("metadata").text_map("labels")
+def _order(pod: Pod) -> tuple[int, str]:
+    labels = pod["metadata"].get("labels") or {}
     text = next((labels[name] for name in INDEX_LABELS if name in labels), "")
     return int(text) if _is_number(text) else 2**31, key_of(pod)

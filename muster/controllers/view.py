@@ -15,6 +15,7 @@ from muster.store.readings import Readings
 from muster.store.records import Action, Event, Key, Record
 
 Terms = Callable[[Object], Iterable[str]]
+_OWNER = ""  # the index that every resource has
 
 
 class Seen(NamedTuple):
@@ -25,6 +26,14 @@ class Seen(NamedTuple):
     now: Object | None  # None: it is gone
 
 
+class Place(NamedTuple):
+    """Where objects of a resource can be looked up: by a term of an index, or by the uid of their owner."""
+
+    resource: str
+    by: str  # the name of the index
+    term: str
+
+
 class View:
     """The objects of some resources, found by key, by owner and by terms of one's own."""
 
@@ -32,8 +41,11 @@ class View:
         self, indexes: Mapping[tuple[str, str], Terms] | None = None, readings: Readings | None = None
     ) -> None:
         self._records: dict[str, dict[str, dict[str, Record]]] = {}  # by resource, namespace, name
-        self._owned: dict[str, dict[Key, None]] = {}  # by the owner's uid
-        self._indexes = {name: (terms, dict[str, dict[Key, None]]()) for name, terms in (indexes or {}).items()}
+        self._known_indexes = frozenset(indexes or ())
+        self._indexes: dict[str, list[tuple[str, Terms]]] = {}  # by resource
+        for (resource, index), terms in (indexes or {}).items():
+            self._indexes.setdefault(resource, []).append((index, terms))
+        self._found_at: dict[Place, dict[Key, None]] = {}
         self._revisions: dict[str, int] = {}  # up to which everything is known of a resource
         self._object = (readings or Readings()).of  # views of one store share theirs
         self._waiting: list[tuple[str, int, asyncio.Future[None]]] = []
@@ -67,15 +79,15 @@ class View:
 
     def owned(self, uid: str, resource: str) -> list[Object]:
         """The objects of a resource that name this uid as an owner, in order."""
-        return self._found(key for key in self._owned.get(uid, ()) if key.resource == resource)
+        return self._found(self._found_at.get(Place(resource, _OWNER, uid), ()))
 
     def with_term(self, resource: str, index: str, term: str) -> list[Object]:
         """The objects of a resource that an index has under a term, in order."""
-        return self._found(self._indexes[resource, index][1].get(term, ()))
+        return self._found(self._found_at.get(self._place(resource, index, term), ()))
 
     def has_term(self, resource: str, index: str, term: str) -> bool:
         """Whether an index has anything under a term."""
-        return bool(self._indexes[resource, index][1].get(term))
+        return self._place(resource, index, term) in self._found_at
 
     def has_reached(self, resource: str, revision: int) -> bool:
         """Whether all that was written to a resource up to a revision is known here, if it is followed at all."""
@@ -87,6 +99,10 @@ class View:
             known = asyncio.get_running_loop().create_future()
             self._waiting.append((resource, revision, known))
             await known
+
+    def _place(self, resource: str, index: str, term: str) -> Place:
+        assert (resource, index) in self._known_indexes, f"a view without the index {index} of {resource} was asked"
+        return Place(resource, index, term)
 
     def _found(self, keys: Iterable[Key]) -> list[Object]:
         found = (self.get(key) for key in sorted(keys))
@@ -128,28 +144,27 @@ class View:
             return None  # it comes late, or twice
         if before is None and now is None:
             return None
-        seen_before = None if before is None else self._object(before)
-        if before is not None and seen_before is not None:
-            self._forget(before, seen_before)
+        named = self._records.setdefault(key.resource, {}).setdefault(key.namespace, {})
         if now is None:
-            return Seen(key, seen_before, None)
-        self._records.setdefault(key.resource, {}).setdefault(key.namespace, {})[key.name] = now
-        seen_now = self._object(now)
-        for terms in self._terms(now, seen_now):
-            terms[key] = None
-        return Seen(key, seen_before, seen_now)
+            del named[key.name]
+        else:
+            named[key.name] = now
+        seen = Seen(key, *(None if one is None else self._object(one) for one in (before, now)))
+        had, has = self._places(before, seen.before), self._places(now, seen.now)
+        for place in had - has:
+            del self._found_at[place][key]
+            if not self._found_at[place]:
+                del self._found_at[place]  # else memory would grow with every owner that has ever been
+        for place in has - had:
+            self._found_at.setdefault(place, {})[key] = None
+        return seen
 
-    def _forget(self, record: Record, seen: Object) -> None:
-        key = record.key
-        del self._records[key.resource][key.namespace][key.name]
-        for terms in self._terms(record, seen):
-            terms.pop(key, None)
-
-    def _terms(self, record: Record, seen: Object) -> Iterator[dict[Key, None]]:
+    def _places(self, record: Record | None, seen: Object | None) -> set[Place]:
         """Every place where an object can be looked up."""
-        for uid in record.owners:
-            yield self._owned.setdefault(uid, {})
-        for (resource, _), (terms, by_term) in self._indexes.items():
-            if resource == record.key.resource:
-                for term in terms(seen):
-                    yield by_term.setdefault(term, {})
+        if record is None or seen is None:
+            return set()
+        resource = record.key.resource
+        places = {Place(resource, _OWNER, uid) for uid in record.owners}
+        for index, terms in self._indexes.get(resource, ()):
+            places.update(Place(resource, index, term) for term in terms(seen))
+        return places

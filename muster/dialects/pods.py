@@ -5,7 +5,9 @@ No queue counts them: they wait in the queue without limits, by priority, and ta
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import blake2b
+from typing import Any
 
 from muster.engine.reading import PlacementReader
 from muster.model.fields import Fields
@@ -16,6 +18,7 @@ from muster.model.times import moment
 from muster.model.topology import BoundPod
 from muster.model.workload import Admission, PodSet, PodSetAdmission, Slot, Workload
 
+Pod = Mapping[str, Any]  # as it is stored, and so of the right shape
 POD_SET = "main"
 SCHEDULERS = ("", "default-scheduler", "muster")  # whose pods are bound here
 
@@ -69,18 +72,18 @@ def as_holder(pod: Fields, bound: BoundPod, waiting: Workload) -> Workload | Non
     )
 
 
-def is_over(pod: Fields) -> bool:
+def is_over(pod: Pod) -> bool:
     """Whether a pod has ended and holds nothing any more."""
-    return pod.child("status").text("phase") in ("Succeeded", "Failed")
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-def waits_for_node(pod: Fields) -> bool:
+def waits_for_node(pod: Pod) -> bool:
     """Whether a pod may be bound now, by this scheduler."""
-    spec = pod.child("spec")
+    spec = pod["spec"]
     return (
-        not spec.text("nodeName")
-        and not spec.items("schedulingGates")
-        and not pod.child("metadata").has("deletionTimestamp")
-        and spec.text("schedulerName") in SCHEDULERS
+        not spec.get("nodeName")
+        and not spec.get("schedulingGates")
+        and pod["metadata"].get("deletionTimestamp") is None
+        and (spec.get("schedulerName") or "") in SCHEDULERS
         and not is_over(pod)
     )

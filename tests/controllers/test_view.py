@@ -37,3 +37,13 @@ def test_what_is_known_up_to_a_revision_can_be_asked():
     assert view.has_reached("services", 9)  # nobody follows them here
     view.knows("pods", 3)
     assert view.has_reached("pods", 3) and not view.has_reached("pods", 4)
+
+
+def test_what_is_gone_is_found_nowhere_and_leaves_nothing_behind():
+    view = View({("pods", "by-uid"): lambda pod: (pod["metadata"]["uid"],)})
+    view.learn(event(Action.ADDED, 1, "a"))
+    view.learn(event(Action.MODIFIED, 2, "b"))
+    assert not view.has_term("pods", "by-uid", "a") and view.has_term("pods", "by-uid", "b")
+    view.learn(event(Action.DELETED, 3))
+    assert not view.has_term("pods", "by-uid", "b")
+    assert not view._found_at, "each owner and term that has ever been would take memory"

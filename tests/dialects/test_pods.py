@@ -46,7 +46,7 @@ def test_pods_that_ask_for_the_same_are_of_one_kind():
     ],
 )
 def test_which_pods_are_bound_here(given, wanted):
-    assert waits_for_node(given) is wanted
+    assert waits_for_node(given.values) is wanted
 
 
 def test_a_bound_pod_holds_its_node_unless_it_has_whole_cards():

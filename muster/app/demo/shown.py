@@ -71,7 +71,7 @@ def _reserved(status: Object, flavor: str, resource: str) -> Mapping[str, Any]:
 
 def nodes(stage: Stage) -> Table:
     """Each node with whose pods hold its cards."""
-    pods = [pod for pod in stage.all("pods") if not is_over(Fields(pod))]
+    pods = [pod for pod in stage.all("pods") if not is_over(pod)]
     rows = []
     for node in stage.all("nodes"):
         name = node["metadata"]["name"]
@@ -93,7 +93,7 @@ def slices(stage: Stage) -> Table:
     """Each card that is in use, with its slices."""
     cards: dict[tuple[str, str], list[tuple[str, int, int]]] = {}
     for pod in stage.all("pods"):
-        if is_over(Fields(pod)):
+        if is_over(pod):
             continue
         for uuid, memory_mib, cores in _shares(pod):
             cards.setdefault((pod["spec"]["nodeName"], uuid), []).append((_owner(pod), memory_mib, cores))

@@ -48,16 +48,18 @@ class Names:
         self._job = job
         self._is_taken = is_taken
         self._given: set[str] = set()
+        self._tried: dict[int | None, int] = {}  # by index: the number up to which none is free
 
     def next(self, prefix: str, index: int | None, first: int = 0) -> str:
         """The first name that no pod has, of those from a number on."""
-        number = first
+        number = self._tried.get(index, first)
         while True:
             name = f"{prefix}{digest([self._job['metadata']['uid'], index, number], DIGEST_LENGTH)}"
+            number += 1
             if name not in self._given and not self._is_taken(name):
                 self._given.add(name)
+                self._tried[index] = number
                 return name
-            number += 1
 
 
 def plain_pods(job: Object, count: int, names: Names) -> list[Object]:
@@ -151,6 +153,8 @@ def doubled(active: Iterable[Object], completions: int) -> list[Object]:
 def first_to_go(active: Sequence[Object], least: int, completions: int | None) -> list[Object]:
     """The pods to delete: those that are not needed at all, and as many more as have to go."""
     needless = [] if completions is None else doubled(active, completions)
+    if len(needless) >= least:
+        return needless
     gone = {pod["metadata"]["name"] for pod in needless}
     others = sorted((pod for pod in active if pod["metadata"]["name"] not in gone), key=removal_order)
-    return needless + others[: max(0, least - len(needless))]
+    return needless + others[: least - len(needless)]

@@ -19,7 +19,6 @@ from muster.controllers.nodes.simulated import BY_NODE, NODES, PODS
 from muster.controllers.nodes.timing import PREFIX
 from muster.controllers.view import Seen, Terms, View
 from muster.dialects.pods import waits_for_node
-from muster.model.fields import Fields
 from muster.model.times import moment_text, parse_moment
 from muster.store.kinds import Object
 from muster.store.records import Key
@@ -37,7 +36,7 @@ WhatIf = Callable[[Sequence[Object], Sequence[Sequence[Object]]], Awaitable[set[
 
 
 def _waiting_pods(pod: Object) -> Iterable[str]:
-    return (_WAITING,) if waits_for_node(Fields(pod)) else ()
+    return (_WAITING,) if waits_for_node(pod) else ()
 
 
 def _waiting_workloads(workload: Object) -> Iterable[str]:
