@@ -19,7 +19,6 @@ from muster.controllers import belonging
 from muster.controllers.builtin import CONTROLLERS, FOLLOWED, INDEXES
 from muster.controllers.builtin.autoscaler import RESOURCES as AUTOSCALING
 from muster.controllers.cache import RESOURCES
-from muster.controllers.events import EVENTS
 from muster.controllers.feed import Feed
 from muster.controllers.loop import Controller, Loop
 from muster.controllers.nodes import pool_sizes
@@ -59,7 +58,7 @@ async def run_builtin(
 ) -> None:
     """Run Kubernetes' own controllers until cancelled, and one more that works on their view."""
     view = View(INDEXES, store.readings)
-    feed = Feed(store, view, clock, resources={*FOLLOWED, *AUTOSCALING, EVENTS})
+    feed = Feed(store, view, clock, resources=FOLLOWED | AUTOSCALING)
     controllers = [make() for make in CONTROLLERS]
     if also is not None:
         controllers.append(also(view))

@@ -27,7 +27,6 @@ from muster.apiserver.rights.service_accounts import ISSUER, Bound, ServiceAccou
 from muster.app.node_pools import habits_by_node, nodes_of
 from muster.app.plugins import vendors
 from muster.app.state_folder import volumes_in
-from muster.controllers.events import EVENTS
 from muster.controllers.feed import Feed
 from muster.controllers.loop import Controller, Loop
 from muster.controllers.node_lifecycle import NodeLifecycle, TaintEviction
@@ -172,7 +171,7 @@ class Nodes:
     async def run(self) -> None:
         """Run all nodes until cancelled; processes end with them."""
         client = PlainClient(self._store, self._objects, "system:nodes")
-        feed = Feed(self._store, self._view, self._clock, resources=(PODS, NODES, LEASES, EVENTS, VOLUMES, *SOURCES))
+        feed = Feed(self._store, self._view, self._clock, resources=(PODS, NODES, LEASES, VOLUMES, *SOURCES))
         controllers: list[Controller] = [
             NodeLifecycle(),
             TaintEviction(),

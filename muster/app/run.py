@@ -37,6 +37,7 @@ from muster.app.state_folder import kubeconfig_in, prepare_folder, tls_folder_in
 from muster.controllers.accounts import Accounts
 from muster.controllers.aggregation import Aggregation
 from muster.controllers.following import Following, Part
+from muster.controllers.old_events import OldEvents
 from muster.controllers.quotas import recounts
 from muster.controllers.tidying import Tidying
 from muster.model.pod_streams import NoNodes
@@ -157,13 +158,17 @@ async def _begin(front: AsyncStore, objects: Objects, volumes: Path | None) -> N
         await front.write(recount)
 
 
-def _loops(api: Api, files: TlsFiles, options: UpOptions) -> tuple[Tidying, Following]:
+def _loops(api: Api, files: TlsFiles, options: UpOptions) -> tuple[Tidying, Following, OldEvents]:
     """What goes on beside the server."""
     parts: list[Part[Key]] = [Aggregation(api.objects)]
     if options.has_accounts:
         authority = files.authority.read_text()
         parts.append(Accounts(api.objects, authority=authority, token_for=api.accounts.lasting_token))
-    return Tidying(api.store, api.objects, api.clock), Following(api.store, api.clock, parts)
+    return (
+        Tidying(api.store, api.objects, api.clock),
+        Following(api.store, api.clock, parts),
+        OldEvents(api.store, api.objects, api.clock),
+    )
 
 
 async def _live(api: Api, is_ready: asyncio.Event, options: UpOptions) -> None:
