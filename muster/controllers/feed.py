@@ -67,8 +67,7 @@ class Feed:
                 seen = self.view.learn(event)
                 if seen is not None:
                     self._tell([seen])
-        for resource in self._resources:
-            self.view.knows(resource, taken.revision)
+        self.view.knows(self._resources, taken.revision)
 
     def _tell(self, changes: Iterable[Seen]) -> None:
         for seen in changes:

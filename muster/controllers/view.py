@@ -124,12 +124,13 @@ class View:
         gone = [record.key for named in known.values() for record in named.values() if record.key not in now]
         seen = [self._set(key, None, revision) for key in gone]
         seen += [self._set(key, record, record.revision) for key, record in now.items()]
-        self.knows(resource, revision)
+        self.knows((resource,), revision)
         return [one for one in seen if one is not None]
 
-    def knows(self, resource: str, revision: int) -> None:
-        """Note that nothing is missing of a resource up to a revision."""
-        self._revisions[resource] = max(revision, self._revisions.get(resource, 0))
+    def knows(self, resources: Iterable[str], revision: int) -> None:
+        """Note that nothing is missing of some resources up to a revision."""
+        for resource in resources:
+            self._revisions[resource] = max(revision, self._revisions.get(resource, 0))
         still: list[tuple[str, int, asyncio.Future[None]]] = []
         for wanted, wanted_revision, waiting in self._waiting:
             if self._revisions.get(wanted, 0) < wanted_revision:

@@ -18,7 +18,7 @@ def test_what_is_gone_does_not_come_back_when_its_events_are_told_again():
     view = View()
     for one in (event(Action.ADDED, 1), event(Action.MODIFIED, 2), event(Action.DELETED, 3)):
         assert view.learn(one) is not None
-    view.knows("pods", 3)
+    view.knows(("pods",), 3)
     assert view.learn(event(Action.ADDED, 1)) is None
     assert view.learn(event(Action.DELETED, 3)) is None
     assert view.get(POD) is None
@@ -35,7 +35,7 @@ def test_an_older_state_does_not_replace_a_newer_one():
 def test_what_is_known_up_to_a_revision_can_be_asked():
     view = View()
     assert view.has_reached("services", 9)  # nobody follows them here
-    view.knows("pods", 3)
+    view.knows(("pods",), 3)
     assert view.has_reached("pods", 3) and not view.has_reached("pods", 4)
 
 
