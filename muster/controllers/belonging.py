@@ -12,7 +12,8 @@ from muster.controllers.view import Seen, Terms, View
 from muster.dialects.kueue.names import GROUP
 from muster.dialects.pods import is_over
 from muster.store.kinds import Object
-from muster.store.records import Key
+from muster.store.metadata import owners_of
+from muster.store.records import Key, Record
 
 WORKLOADS, PODS = f"workloads.{GROUP}", "pods"
 INDEX_LABELS = ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")  # of numbered pods
@@ -36,17 +37,32 @@ def object_key(resource: str, obj: Object) -> Key:
 def workload_of(pod: Object, view: View) -> Key | None:
     """The workload that a pod belongs to."""
     metadata = pod["metadata"]
-    owners = [owner.get("uid") for owner in metadata.get("ownerReferences") or ()]
-    for uid in (metadata.get("uid"), *owners):
-        owned = view.owned(uid, WORKLOADS) if isinstance(uid, str) else []
-        owned = [one for one in owned if one["metadata"].get("namespace") == metadata.get("namespace")]
-        if owned:
-            live = [one for one in owned if not has_condition(one, "Finished")]
-            return object_key(WORKLOADS, (live or owned)[0])
+    key = _owned_workload((metadata["uid"], *owners_of(pod)), metadata["namespace"], view)
+    if key is not None:
+        return key
     for named in _named_workload(pod):
         key = Key(WORKLOADS, *named.split("/", 1))
         if view.record(key) is not None:
             return key
+    return None
+
+
+def workload_of_record(pod: Record, view: View) -> Key | None:
+    """The same of a pod that need not be read for it, as long as an owner says enough."""
+    key = _owned_workload((pod.uid, *pod.owners), pod.key.namespace, view)
+    if key is not None:
+        return key
+    obj = view.get(pod.key)
+    return None if obj is None else workload_of(obj, view)
+
+
+def _owned_workload(uids: Iterable[str], namespace: str, view: View) -> Key | None:
+    """The workload that one of these owns, the first who owns any; one that has not finished if there is one."""
+    for uid in uids:
+        owned = [one for one in view.owned(uid, WORKLOADS) if one["metadata"].get("namespace") == namespace]
+        if owned:
+            live = [one for one in owned if not has_condition(one, "Finished")]
+            return object_key(WORKLOADS, (live or owned)[0])
     return None
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from muster.controllers import pod_claims
-from muster.controllers.belonging import PODS, WORKLOADS, is_placed_alike, object_key, pods_of, workload_of
+from muster.controllers.belonging import PODS, WORKLOADS, is_placed_alike, object_key, pods_of, workload_of_record
 from muster.controllers.seating import Seating, key_of, seat
 from muster.controllers.view import Seen, View
 from muster.dialects.kueue.names import GROUP
@@ -204,8 +204,8 @@ class Cache:
         self.state = EngineState(snapshot, self._parts.slots(snapshot))
         self._is_stale = False
         self._nodes.clear()
-        self._workloads = {object_key(WORKLOADS, obj): None for obj in self._view.all(WORKLOADS)}
-        self._pods = {object_key(PODS, obj): None for obj in self._view.all(PODS)}
+        self._workloads = dict.fromkeys(self._view.keys(WORKLOADS))
+        self._pods = dict.fromkeys(self._view.keys(PODS))
         self._group_of.clear()
         self._members.clear()
         # What has gone meanwhile is in none of these lists, so nothing else would forget it.
@@ -271,15 +271,15 @@ class Cache:
     def _sync_pods(self) -> None:
         """Take in pods that stand for themselves; those of workloads are looked at with their workloads."""
         for key in self._pods:
-            pod = self._view.get(key)
-            before, group = self._group_of.get(key), workload_of(pod, self._view) if pod is not None else None
+            record = self._view.record(key)
+            before, group = self._group_of.get(key), workload_of_record(record, self._view) if record else None
             if before is not None and before != group:
                 self._workloads[before] = None
             if group is not None:
                 self._workloads[group] = None
             else:
                 self._join(key, None)
-                self._account(key, pod, is_alone=True)
+                self._account(key, self._view.get(key), is_alone=True)
         self._pods.clear()
 
     def _join(self, pod: Key, group: Key | None) -> None:

@@ -65,6 +65,10 @@ class View:
         """The texts of a resource's objects as of now, for somebody who takes longer than now."""
         return [record for named in self._records.get(resource, {}).values() for record in named.values()]
 
+    def keys(self, resource: str) -> list[Key]:
+        """The keys of a resource's objects, in order."""
+        return sorted(record.key for record in self.records(resource))
+
     def all(self, resource: str, namespace: str = "") -> Iterator[Object]:
         """The objects of a resource, in one namespace or in all, in order."""
         by_namespace = self._records.get(resource, {})
