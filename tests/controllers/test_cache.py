@@ -49,7 +49,7 @@ async def _something_happens(cluster: Cluster, chance: Random) -> None:
         await cluster.add("pods", pod(other, of, priority=chance.randrange(3), gpu="1", cpu="1"))
     elif deed == 5 and other in pods:
         if chance.random() < 0.5:
-            await cluster.set_status("pods", other, {"phase": chance.choice(["Succeeded", "Failed"])})
+            await cluster.set_status("pods", other, {"phase": chance.choice(["Running", "Succeeded", "Failed"])})
         else:
             await cluster.remove("pods", other)
     elif deed == 6:
@@ -81,6 +81,29 @@ def test_deltas_lead_where_reading_anew_would():
 
     for seed in range(40 if is_full_proof() else 2):
         asyncio.run(story(seed))
+
+
+def test_a_pod_that_begins_to_run_is_no_news():
+    async def story() -> None:
+        cluster = Cluster()
+        await cluster.set_up(queue("q", {GPU: "8"}), nodes=[node("n", gpus=4)])
+        await cluster.start()
+        await cluster.add("pods", pod("p", gpu="1"))
+        await cluster.settle()
+        cache = cluster.scheduling.scheduler.cache
+        taken_in = []
+        right, cache.sync = cache.sync, lambda now: (taken_in.append(now), right(now))
+        await cluster.set_status("pods", "p", {"phase": "Running"})
+        await cluster.settle()
+        assert not taken_in and not cache.has_news
+        seen = cache.seen(Key("pods", "team", "p"))
+        assert seen is not None and seen["status"]["phase"] == "Running", "what is decided now is written on this"
+        await cluster.set_status("pods", "p", {"phase": "Succeeded"})
+        await cluster.settle()
+        assert taken_in, "it holds nothing any more"
+        await cluster.stop()
+
+    asyncio.run(story())
 
 
 def test_an_object_that_cannot_be_read_stops_nobody(caplog):
