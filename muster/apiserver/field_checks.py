@@ -50,10 +50,18 @@ def read(given: Object, type_name: str) -> Read:
         raise Mismatch(_mismatch(problem.value, problem.shape)) from None
 
 
-def read_body(given: Object, type_name: str) -> Read:
-    """The same of a body, refused in the words of the server where a value is of another type."""
+def read_body(given: Object, type_name: str, *, known: Object | None = None) -> Read:
+    """The same of a body, refused in the words of the server where a value is of another type.
+
+    What is the same in an object that was read before is taken from there, as it is.
+    """
+    same = {name: value for name, value in (known or {}).items() if type(value) is dict and given.get(name) == value}
     try:
-        return read(given, type_name)
+        if not same:
+            return read(given, type_name)
+        found = read({name: value for name, value in given.items() if name not in same}, type_name)
+        order = dict.fromkeys((*(name for name in given if name in same or name in found.value), *found.value))
+        return Read({name: same.get(name, found.value.get(name)) for name in order}, found.unknown)
     except Mismatch as problem:
         raise bad_request(f"{_cannot_be_handled(given, type_name)}: {problem}") from None
 

@@ -44,7 +44,7 @@ async def _part(api: Api, request: Request, target: Target, take: Take) -> Answe
             raise NotFound(target.key)
         rules = target.served.kept
         before = decode(record)
-        given = rules.default(read(decode(record)))
+        given = rules.default(read(decode(record)), before)
         check_uid(target.key, before, metadata_of(given).get("uid"))
         if metadata_of(given).get("resourceVersion") not in (None, "", before["metadata"]["resourceVersion"]):
             raise conflict(target.key, MODIFIED)

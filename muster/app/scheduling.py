@@ -12,6 +12,7 @@ from dataclasses import replace
 from muster.app.config import Configuration
 from muster.app.placement import frame_of, node_slots, placement_reader, plain_queue
 from muster.app.plugins import vendors
+from muster.app.policies import build_tiers
 from muster.controllers import pod_claims
 from muster.controllers.belonging import INDEXES
 from muster.controllers.binder import Binder
@@ -71,6 +72,9 @@ class Scheduling:
 
 def parts_of(configuration: Configuration) -> Parts:
     """What a cache of the engine's state is put together from."""
+    if configuration.tiers is None:
+        # Once: the table of nodes is built anew more often than anybody changes a policy.
+        configuration = replace(configuration, tiers=build_tiers(configuration.profile.tiers))
     return Parts(
         options=lambda now: _read_options(configuration, now),
         placement=placement_reader(),

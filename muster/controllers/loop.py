@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from muster.controllers.feed import Feed
+from muster.controllers.news import News
 from muster.controllers.queue import KeyQueue
 from muster.controllers.view import Seen, View
 from muster.model.errors import InvalidObject
@@ -97,7 +98,7 @@ class Loop:
         self._clock = clock
         self._queue = KeyQueue()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._news = asyncio.Event()
+        self._news = News(clock)
         feed.listen(self._hear)
 
     @property
@@ -139,15 +140,8 @@ class Loop:
     async def _wait(self) -> None:
         """Until something happens, or a key has become due."""
         due_s = self._queue.next_due_s()
-        news = asyncio.create_task(self._news.wait())
-        waits: set[asyncio.Task[object]] = {news}
-        if due_s is not None and len(self._tasks) < AT_ONCE:
-            waits.add(asyncio.create_task(self._clock.sleep(due_s - self._clock.monotonic_s())))
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for one in waits:
-                one.cancel()
+        has_room = len(self._tasks) < AT_ONCE
+        await self._news.wait(due_s - self._clock.monotonic_s() if has_room and due_s is not None else None)
         self._news.clear()
 
     async def _work(self, key: Key) -> None:

@@ -18,6 +18,7 @@ from muster.controllers.cache import Cache
 from muster.controllers.carrying_out import Annotate, Removal, StatusWrite, Write, Writer, key_of, unscheduled
 from muster.controllers.events import Events, note_of
 from muster.controllers.feed import Feed
+from muster.controllers.news import News
 from muster.controllers.pod_claims import claim_state, told, unreached, with_node
 from muster.controllers.queue_status import QueueStatus
 from muster.controllers.telling import SCHEDULER, Refusals, events_of_decision, events_of_refusal
@@ -73,7 +74,7 @@ class Scheduler:
         self._client = client
         self._clock = clock
         self._annotate = annotate
-        self._news = asyncio.Event()
+        self._news = News(clock)
         self._written: dict[str, int] = {}  # the newest revision of own writes, by resource
         self._events = Events(SCHEDULER)
         self._queues = QueueStatus(feed.view, client)
@@ -134,14 +135,7 @@ class Scheduler:
     async def _wait(self) -> None:
         """Until something happens, or it has become time for somebody."""
         due = self.cache.state.next_due()
-        waits: set[asyncio.Task[object]] = {asyncio.create_task(self._news.wait())}
-        if due is not None:
-            waits.add(asyncio.create_task(self._clock.sleep(max(_LEAST_WAIT_S, due - self._clock.now_s()))))
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for one in waits:
-                one.cancel()
+        await self._news.wait(None if due is None else max(_LEAST_WAIT_S, due - self._clock.now_s()))
 
     # One pass --------------------------------------------------------------------------------------------------------
 

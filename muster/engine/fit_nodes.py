@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from muster.engine.arrays import grown
 from muster.engine.fit_reasons import Misfit, Refusal, RefusedRows
 from muster.engine.node_table_rows import BoolArray, IntArray
 from muster.engine.row_notes import RowNotes
@@ -67,7 +68,7 @@ class LabelColumn:
 
     def put(self, row: int, value: str | None) -> None:
         if row >= len(self._ids):
-            self._ids = np.pad(self._ids, (0, row + 1))
+            self._ids = grown(self._ids, row + 1)
         self._row_count = max(self._row_count, row + 1)
         self._ids[row] = self._number(value)
 
@@ -263,7 +264,7 @@ class NodeFacts:
         elif kept.tick != self.tick:
             changed = self.changed_since(kept.tick)
             if len(kept.values) < self.row_count:
-                kept.values = np.pad(kept.values, (0, self.row_count - len(kept.values)))
+                kept.values = grown(kept.values, self.row_count - len(kept.values))
             kept.values[changed] = answer(changed)
             kept.tick = self.tick
         self._kept[key] = kept  # the newest stands last
@@ -324,4 +325,4 @@ def _taint_refusal(taint: Taint) -> Refusal:
 
 def _with_room(array: NDArray[_Cell], rows: int) -> NDArray[_Cell]:
     """The array, twice as long when it has no room for so many rows, so that nodes can come one by one."""
-    return array if rows <= len(array) else np.pad(array, (0, rows))
+    return array if rows <= len(array) else grown(array, rows)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from muster.engine.arrays import grown
 from muster.engine.card_patterns import CardPatterns
 from muster.engine.node_table_rows import (
     AMOUNT_CAP,
@@ -34,6 +35,7 @@ Mark = int
 PodsOnCards = tuple[OnCards, ...]  # what each of some alike pods holds of cards
 
 _AMOUNTS_KEPT = 4096
+_ROWS_LEAST = 8
 _BULK = 4  # from so many changes on they are made together
 _PATTERNS_LEAST = 1024
 
@@ -380,12 +382,12 @@ class NodeTable:
         new = len(resources) - len(self.resources)
         self.resources, self.model_names = tuple(resources), tuple(models)
         self._columns = {name: column for column, name in enumerate(self.resources)}
-        self.free = np.pad(self.free, ((0, new), (0, 0)))
-        self.total = np.pad(self.total, ((0, new), (0, 0)))
+        self.free = grown(self.free, new, 0)
+        self.total = grown(self.total, new, 0)
         more = cards - self._card_width
-        self.cards = np.pad(self.cards, ((0, 0), (0, more)))
-        self.sharers = np.pad(self.sharers, ((0, 0), (0, more)))
-        self.kinds = np.pad(self.kinds, ((0, 0), (0, more)))
+        self.cards = grown(self.cards, 0, more)
+        self.sharers = grown(self.sharers, 0, more)
+        self.kinds = grown(self.kinds, 0, more)
         self._number_patterns()
         self.layout += 1
 
@@ -398,16 +400,16 @@ class NodeTable:
         have = len(self.is_present)
         if rows <= have:
             return
-        more = max(rows, 2 * have) - have
-        self.free = np.pad(self.free, ((0, 0), (0, more)))
-        self.total = np.pad(self.total, ((0, 0), (0, more)))
-        self.cards = np.pad(self.cards, ((0, more), (0, 0)))
-        self.sharers = np.pad(self.sharers, ((0, more), (0, 0)))
-        self.kinds = np.pad(self.kinds, ((0, more), (0, 0)))
-        self.card_count = np.pad(self.card_count, (0, more))
-        self.card_most = np.pad(self.card_most, (0, more))
-        self.card_sum = np.pad(self.card_sum, (0, more))
-        self.pattern = np.pad(self.pattern, (0, more))
-        self.model = np.pad(self.model, (0, more))
-        self.is_present = np.pad(self.is_present, (0, more))
+        more = max(rows, 2 * have, _ROWS_LEAST) - have
+        self.free = grown(self.free, 0, more)
+        self.total = grown(self.total, 0, more)
+        self.cards = grown(self.cards, more, 0)
+        self.sharers = grown(self.sharers, more, 0)
+        self.kinds = grown(self.kinds, more, 0)
+        self.card_count = grown(self.card_count, more)
+        self.card_most = grown(self.card_most, more)
+        self.card_sum = grown(self.card_sum, more)
+        self.pattern = grown(self.pattern, more)
+        self.model = grown(self.model, more)
+        self.is_present = grown(self.is_present, more)
         self.slices.lengthen(have + more)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from muster.engine.arrays import grown
 from muster.engine.gangs import ROOM_CAP, Member, may_stand
 from muster.engine.node_table import NodeTable
 from muster.engine.node_table_columns import Placer
@@ -312,7 +313,7 @@ class RoomMaker:
         """What pods hold of cards, as wide as the table's."""
         width = self.placer.table.cards.shape[1]
         held = self.pods.card_milli[slots, :width]
-        return np.pad(held, ((0, 0), (0, width - held.shape[1])))
+        return grown(held, 0, width - held.shape[1])
 
 
 def is_within(table: NodeTable, row: int, demand: Demand, held: Sequence[OnCards]) -> bool:

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from muster.engine.arrays import grown
 from muster.engine.node_table_rows import WHOLE, BoolArray, IntArray, OnCards
 from muster.model.device import Card, Cards, Device, DeviceUse, Partition, Share
 from muster.model.slices import PodTag, Slices
@@ -322,13 +323,13 @@ class CardColumns:
         return number
 
     def _grow(self, columns: int, rows: int) -> None:
-        more = ((0, max(0, columns - self.memory.shape[0])), (0, max(0, rows - self.memory.shape[1])))
-        if more == ((0, 0), (0, 0)):
+        more = max(0, columns - self.memory.shape[0]), max(0, rows - self.memory.shape[1])
+        if more == (0, 0):
             return
-        self.memory, self.cores, self.slots = (np.pad(one, more) for one in (self.memory, self.cores, self.slots))
-        self.kind, self.numa = np.pad(self.kind, more), np.pad(self.numa, more)
-        self.is_usable = np.pad(self.is_usable, more)
-        self.room = np.pad(self.room, more, constant_values=NO_ROOM)
+        self.memory, self.cores, self.slots = (grown(one, *more) for one in (self.memory, self.cores, self.slots))
+        self.kind, self.numa = grown(self.kind, *more), grown(self.numa, *more)
+        self.is_usable = grown(self.is_usable, *more)
+        self.room = grown(self.room, *more, fill=NO_ROOM)
 
 
 def _is_within_its_card(place: _Place) -> bool:

@@ -7,8 +7,9 @@ that type or `InvalidObject` with the path, so no reader checks types by hand.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.model.errors import InvalidObject
 from muster.model.quantity import InvalidQuantity, Quantity, parse_quantity
@@ -28,8 +29,7 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(Struct, frozen=True):
     """One object of a manifest and the path that leads to it."""
 
     values: Mapping[str, Any]

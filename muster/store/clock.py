@@ -20,6 +20,9 @@ class Clock(Protocol):
 
     async def sleep(self, seconds: float) -> None: ...
 
+    def timer(self, seconds: float) -> asyncio.Future[None]:
+        """A future that is done after so long; whoever does not need it any more cancels it."""
+
 
 class RealClock:
     """The machine's own clocks."""
@@ -32,6 +35,13 @@ class RealClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+    def timer(self, seconds: float) -> asyncio.Future[None]:
+        loop = asyncio.get_running_loop()
+        rung: asyncio.Future[None] = loop.create_future()
+        handle = loop.call_later(seconds, lambda: None if rung.done() else rung.set_result(None))
+        rung.add_done_callback(lambda _: handle.cancel())
+        return rung
 
 
 class VirtualClock:
@@ -51,9 +61,13 @@ class VirtualClock:
 
     async def sleep(self, seconds: float) -> None:
         """Wait until somebody has advanced the clock that far."""
-        woken = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (self._passed_s + max(0.0, seconds), next(self._order), woken))
-        await woken
+        await self.timer(seconds)
+
+    def timer(self, seconds: float) -> asyncio.Future[None]:
+        """A future that is done when somebody has advanced the clock that far."""
+        rung: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (self._passed_s + max(0.0, seconds), next(self._order), rung))
+        return rung
 
     def next_due_s(self) -> float | None:
         """When the next sleeper wakes, by the monotonic clock; `None` when nobody sleeps."""

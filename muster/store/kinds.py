@@ -24,6 +24,10 @@ def _as_it_is(given: Object) -> Object:
     return given
 
 
+def _without_defaults(given: Object, _before: Object | None) -> Object:
+    return given
+
+
 def _convert_nothing(given: Object, api_version: str) -> Object:
     return {**given, "apiVersion": api_version}
 
@@ -57,7 +61,8 @@ class KindRules:
     versions: Mapping[str, KindRules] = field(default_factory=dict)  # for those who write in that apiVersion
     # The hooks may change the object they are given: it is a copy of this one write.
     convert: Callable[[Object, str], Object] = _convert_nothing  # to another apiVersion
-    default: Callable[[Object], Object] = _as_it_is
+    # What is as it was in the object before may be taken from there: it has its defaults.
+    default: Callable[[Object, Object | None], Object] = _without_defaults
     revive: Callable[[Object], Object] = _as_it_is  # what was stored under older rules, in the version stored now
     validate: Callable[[Object, Object | None], None] = _accept  # raises InvalidObject; with the object before
     grace_s: Callable[[Object, int | None], int] = _at_once  # how long a deletion takes, given what was asked for

@@ -62,7 +62,7 @@ def created(given: Object, rules: KindRules, birth: Birth) -> Object:
     new = _stored({**given, "metadata": metadata}, rules)
     if rules.has_status and not rules.is_status_kept:
         new.pop("status", None)
-    new = rules.default(new)
+    new = rules.default(new, None)
     _check(new, None, rules)
     return new
 
@@ -73,7 +73,7 @@ def updated(before: Object, given: Object, rules: KindRules) -> Object:
     new["metadata"] = _kept_metadata(before, metadata_of(given))
     if rules.has_status:
         _take_over(new, before, "status")
-    new = rules.default(new)
+    new = rules.default(new, before)
     for path in rules.immutable:
         if (value := _at(new, path)) != _at(before, path):
             raise InvalidObject(path, f"is changed to {shown(value)}, and cannot change", "delete the object first")
@@ -89,7 +89,7 @@ def status_updated(before: Object, given: Object, rules: KindRules) -> Object:
     _take_over(new, _stored(given, rules), "status")
     for name in rules.status_metadata:
         _take_over(new["metadata"], metadata_of(given), name)
-    new = rules.default(new)
+    new = rules.default(new, before)
     _check(new, before, rules)
     # A rule may count what it sees as a change of the object itself; a write to the status never is.
     _take_over(new["metadata"], before["metadata"], "generation")

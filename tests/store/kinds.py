@@ -24,7 +24,7 @@ def _pod_grace_s(pod: Object, asked_s: int | None) -> int:
     return 30 if asked_s is None else asked_s
 
 
-def _default_pod(pod: Object) -> Object:
+def _default_pod(pod: Object, _before: Object | None) -> Object:
     pod.setdefault("status", {"phase": "Pending"})
     pod["spec"].setdefault("priority", 0)
     return pod

@@ -173,7 +173,7 @@ def as_defaulted(rules: KindRules, given: Object, target: Target) -> Object:
     if stored.get("apiVersion") != rules.api_version:
         stored = rules.convert(stored, rules.api_version)
     is_new = not metadata.get("resourceVersion")
-    new = rules.default(stored)
+    new = rules.default(stored, None)
     for name in made_up:
         new["metadata"].pop(name, None)
     if is_new and rules.has_status and not rules.is_status_kept and "status" in new:

@@ -235,7 +235,7 @@ def rules_of(spec: Json, definition: Definition) -> KindRules:
     every = {api_version: _version_rules(spec, kind) for api_version, kind in definition.versions.items()}
     stored = definition.versions[definition.storage]
 
-    def default(given: Json) -> Json:
+    def default(given: Json, _before: Json | None) -> Json:
         try:
             stored.read(given)
         except Mismatch as problem:

@@ -78,8 +78,8 @@ def kind_rules(
     type_name = kind.type_name
     settings.setdefault("status_metadata", STATUS_METADATA)
 
-    def default(given: Object) -> Object:
-        value = read_body(given, type_name).value
+    def default(given: Object, before: Object | None) -> Object:
+        value = read_body(given, type_name, known=before).value
         fill(value)
         return value
 

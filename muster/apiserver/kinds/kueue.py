@@ -19,13 +19,13 @@ def _convert(given: Object, version: str) -> Object:
     return to_version(given, version.rpartition("/")[2])
 
 
-def _default(given: Object) -> Object:
+def _default(given: Object, before: Object | None) -> Object:
     is_creating = not (given.get("metadata") or {}).get("resourceVersion")
-    return apply_defaults(given, creating=is_creating)
+    return apply_defaults(given, creating=is_creating, known=before)
 
 
 def _validate(new: Object, before: Object | None) -> None:
-    check(new, old=before)
+    check(new, old=before, is_filled=True)
 
 
 def _rules(kind: Kind) -> KindRules:

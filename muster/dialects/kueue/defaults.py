@@ -24,11 +24,23 @@ def with_schema_defaults(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def apply_defaults(
-    obj: Mapping[str, Any], gates: FeatureGates = DEFAULT_GATES, *, creating: bool = True
+    obj: Mapping[str, Any],
+    gates: FeatureGates = DEFAULT_GATES,
+    *,
+    creating: bool = True,
+    known: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A copy with all defaults; those of the webhooks are for objects that are being created."""
+    """A copy with all defaults; those of the webhooks are for objects that are being created.
+
+    A spec or status that is the same in `known`, an object with its defaults, is taken from there.
+    """
     kind, _ = identity_of(obj)
-    result = with_schema_defaults(obj)
+    same = {
+        name: known[name] for name in ("spec", "status") if known and name in known and known[name] == obj.get(name)
+    }
+    rest = with_schema_defaults({name: value for name, value in obj.items() if name not in same})
+    order = dict.fromkeys((*(name for name in obj if name in same or name in rest), *rest))
+    result = {name: same.get(name, rest.get(name)) for name in order}
     metadata = dict(Fields.of(result).child("metadata").values)
     if kind.is_namespaced and not metadata.get("namespace"):
         metadata["namespace"] = DEFAULT_NAMESPACE

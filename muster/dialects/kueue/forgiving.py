@@ -19,11 +19,12 @@ Warnings = tuple[ObjectWarning, ...]
 
 
 def forgive(obj: Mapping[str, Any]) -> tuple[dict[str, Any], Warnings]:
-    """The object as it is read, and what its author should know; the argument is not changed."""
+    """The object as it is read, and what its author should know; it may share its parts with the argument."""
     kind = obj.get("kind")
-    result: dict[str, Any] = copied(obj)
     if kind == "Workload":
-        return _with_counts(result)
+        has_replicas = any("replicas" in one for _, one in _objects(_at(obj, "spec", "podSets"), ""))
+        return _with_counts(copied(obj)) if has_replicas else (dict(obj), ())
+    result = dict(obj)
     if kind == "ClusterQueue":
         parent = "cohort" if obj.get("apiVersion") == f"{GROUP}/v1beta1" else "cohortName"
         return result, (*_limit_warnings(result, parent), *left_out_warnings(result), *_selector_warnings(result))

@@ -8,6 +8,7 @@ Kubernetes': first the shape, and only where that is right the rules between fie
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from muster.dialects.kueue.forgiving import forgive
@@ -16,7 +17,7 @@ from muster.dialects.kueue.identity import identity_of
 from muster.dialects.kueue.kinds import Kind
 from muster.dialects.kueue.plain import without_nulls
 from muster.dialects.kueue.rules import Problems, Rule, Subject
-from muster.dialects.kueue.schema import shape_problems, unknown_fields, with_defaults
+from muster.dialects.kueue.schema import Struct, shape_problems, unknown_fields, with_defaults
 from muster.dialects.kueue.validate_metadata import METADATA, metadata_problems
 from muster.dialects.kueue.validate_others import (
     ADMISSION_CHECK_RULES,
@@ -56,23 +57,30 @@ def problems_of(
     old: Mapping[str, Any] | None = None,
     gates: FeatureGates = DEFAULT_GATES,
     strict: bool = False,
+    is_filled: bool = False,
 ) -> tuple[Errors, Warnings]:
-    """All errors and warnings of an object; `old` is what it replaces, in either version. Nothing is raised."""
+    """All errors and warnings of an object; `old` is what it replaces, in either version. Nothing is raised.
+
+    `is_filled` says that it has its defaults and no nulls. Of what is the same in both, the shape is not looked at.
+    """
     try:
         kind, version = identity_of(obj)
     except InvalidObject as problem:
         return (problem,), ()
-    plain: dict[str, Any] = without_nulls(obj)
+    plain: dict[str, Any] = dict(obj) if is_filled else without_nulls(obj)
     read_as, warnings = forgive(plain)
     if strict:
         # Kueue says nothing of a queue that admits nobody, and neither refuses it; the rest it refuses.
         read_as, warnings = plain, tuple(w for w in warnings if w.path == "spec.namespaceSelector")
-    filled = Fields.of(with_defaults(kind.shapes[version], read_as))
-    errors = (*_replicas(plain, kind, strict=strict), *metadata_problems(filled, kind))
-    errors += tuple(shape_problems(kind.shapes[version], filled.values, ""))
+    shape = kind.shapes[version]
+    filled = read_as if is_filled else with_defaults(shape, read_as)
+    same = _same_parts(filled, old)
+    errors = (*_replicas(plain, kind, strict=strict), *metadata_problems(Fields.of(filled), kind))
+    errors += tuple(shape_problems(_without(shape, same), filled, ""))
     if errors:
         return errors, warnings
-    subject = Subject(obj=filled, old=_replaced(old, kind, version), version=version, gates=gates, is_strict=strict)
+    replaced = _replaced(old, kind, version, same)
+    subject = Subject(obj=Fields.of(filled), old=replaced, version=version, gates=gates, is_strict=strict)
     return tuple(_broken_rules(subject, kind)), (*warnings, *_oddities(subject, kind))
 
 
@@ -82,9 +90,10 @@ def check(
     old: Mapping[str, Any] | None = None,
     gates: FeatureGates = DEFAULT_GATES,
     strict: bool = False,
+    is_filled: bool = False,
 ) -> Warnings:
     """The warnings of an object that may be written; raises `InvalidObjects` for one that may not."""
-    errors, warnings = problems_of(obj, old=old, gates=gates, strict=strict)
+    errors, warnings = problems_of(obj, old=old, gates=gates, strict=strict, is_filled=is_filled)
     if errors:
         raise InvalidObjects(errors)
     return warnings
@@ -112,17 +121,34 @@ def _replicas(plain: Mapping[str, Any], kind: Kind, *, strict: bool) -> Iterator
             yield InvalidObject(warning.path, "is not a known field", "did you mean count?")
 
 
-def _replaced(old: Mapping[str, Any] | None, kind: Kind, version: str) -> Fields | None:
+def _same_parts(obj: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The spec and the status of an object, where it takes them over from the one before."""
+    if old is None or old.get("apiVersion") != obj.get("apiVersion"):
+        return {}
+    return {name: obj[name] for name in ("spec", "status") if name in obj and obj[name] == old.get(name)}
+
+
+def _without(shape: Struct, parts: Mapping[str, Any]) -> Struct:
+    """The shape of the rest of an object; Kubernetes too lets pass what was stored before."""
+    if not parts:
+        return shape
+    fields = {name: one for name, one in shape.fields.items() if name not in parts}
+    return replace(shape, fields=fields, required=tuple(name for name in shape.required if name not in parts))
+
+
+def _replaced(old: Mapping[str, Any] | None, kind: Kind, version: str, same: Mapping[str, Any]) -> Fields | None:
     """The object being replaced in the version of its successor; one that cannot be read holds nothing up."""
     if old is None:
         return None
+    rest = {name: value for name, value in old.items() if name not in same}
     try:
-        converted = to_version(forgive(without_nulls(old))[0], version)
+        converted = to_version(forgive(without_nulls(rest))[0], version)
     except InvalidObject:
         return None
-    filled = with_defaults(kind.shapes[version], converted)
-    is_sound = next(shape_problems(kind.shapes[version], filled, ""), None) is None
-    return Fields.of(filled) if is_sound else None
+    shape = _without(kind.shapes[version], same)
+    filled = with_defaults(shape, converted)
+    is_sound = next(shape_problems(shape, filled, ""), None) is None
+    return Fields.of({**filled, **same}) if is_sound else None
 
 
 def _broken_rules(subject: Subject, kind: Kind) -> Problems:

@@ -40,7 +40,7 @@ def test_what_is_stored_is_stored_again_unchanged():
         made = ours.create(item, is_dry_run=False)
         rules = BUILTIN[resource_of(kind_of(item))]
         stored = json.loads(ours.store.get(ours.key(item)).value)
-        again = rules.default(json.loads(json.dumps(stored)))
+        again = rules.default(json.loads(json.dumps(stored)), None)
         rules.validate(again, stored)
         assert again == stored, f"{label_of(item)} changes when it is written as it is: {made.message}"
 

@@ -149,7 +149,7 @@ def test_what_becomes_of_dependents_unless_somebody_says_so():
 def test_the_dialects_kinds_bring_their_rules():
     rules = ALL["clusterqueues.kueue.x-k8s.io"]
     old = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ClusterQueue", "metadata": {"name": "q"}, "spec": {}}
-    stored = rules.default(rules.convert(old, rules.api_version))
+    stored = rules.default(rules.convert(old, rules.api_version), None)
     assert stored["apiVersion"] == rules.api_version == "kueue.x-k8s.io/v1beta2"
     assert stored["spec"]["queueingStrategy"] == "BestEffortFIFO"
     rules.validate(stored, None)
