@@ -356,8 +356,16 @@ def _moment(value: Any, layout: str) -> datetime:
 
 
 def _time(value: Any) -> str:
+    return _known_time(value) if type(value) is str and len(value) <= _USUAL_TIME else _time_text(value)
+
+
+def _time_text(value: Any) -> str:
     moment = _moment(value, "2006-01-02T15:04:05Z07:00")
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if moment.year >= 1000 else f"{moment.isoformat()[:19]}Z"
+
+
+_USUAL_TIME = len("2006-01-02T15:04:05Z")
+_known_time = lru_cache(maxsize=4096)(_time_text)  # most times of an object are those that it had before
 
 
 def _micro_time(value: Any) -> str:

@@ -35,7 +35,7 @@ from muster.store.memory import MemoryStore
 from muster.store.objects import Notes, Objects
 
 VOLUMES = Path("/volumes")  # where folders of claims would be; nobody looks
-_CHECKED_EVERY = 4  # storms: in the others nothing that is written is checked, which is the server's part
+_CHECKED_EVERY = 1
 
 
 def simulated_world(nodes: tuple[Pool, ...], *, seed: int = 0, configuration: Configuration | None = None) -> World:

@@ -80,7 +80,9 @@ class Cache:
         self._known_nodes: dict[str, Node] = {}
         self._frame: Hashable = None
         self._reader: WorkloadReader | None = None
-        self._read: dict[Key, tuple[int, Workload | None]] = {}  # by workload: a revision, and what was read of it
+        self._read: dict[
+            Key, tuple[int, int, Workload | None]
+        ] = {}  # by workload: a revision, its generation, what it is
         self._placement = replace(parts.placement, volumes=pod_claims.ReachOfClaims(view))
         self._group_of: dict[Key, Key] = {}  # by pod: the workload that it belongs to
         self._members: dict[Key, set[Key]] = {}  # by workload: its pods
@@ -391,17 +393,20 @@ class Cache:
 
     def _known_workload(self, key: Key, obj: Object) -> Workload | None:
         """A workload as its object says; most changes are of its pods, so it is mostly read already."""
-        revision, workload = self._read.get(key, (-1, None))
+        revision, before, workload = self._read.get(key, (-1, 0, None))
         if revision != self._seen[key]:
-            workload = self._read_workload(obj)
-            self._read[key] = (self._seen[key], workload)
+            metadata = obj["metadata"]
+            generation = int(metadata.get("generation") or 0)
+            is_like = workload is not None and workload.uid == metadata["uid"] and 0 < generation == before
+            workload = self._read_workload(obj, workload if is_like else None)
+            self._read[key] = (self._seen[key], generation, workload)
         return workload
 
-    def _read_workload(self, obj: Object) -> Workload | None:
+    def _read_workload(self, obj: Object, like: Workload | None) -> Workload | None:
         assert self._reader is not None, "the state is built before anything is read"
         fields = Fields(obj)
         try:
-            workload = self._reader.read(fields)
+            workload = self._reader.read(fields, like)
         except InvalidObject as problem:
             log.warning("Workload %s is left out: %s", obj["metadata"].get("name"), problem)
             return None

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
-from functools import total_ordering
+from functools import lru_cache, total_ordering
 
+_REMEMBERED_CHARACTERS = 24
 MAX_CHARACTERS = 2**20  # Longer texts are refused; the API server takes no object that large either.
 FINEST_POWER = -9  # Kubernetes counts in billionths at the finest.
 BINARY_MOST = 2**63 - 1  # Kubernetes caps quantities with a binary suffix here, and no others.
@@ -178,6 +179,10 @@ class _Parts:
 
 def parse_quantity(text: str) -> Quantity:
     """Reads a quantity; takes and refuses what Kubernetes does, and texts above a mebibyte are refused too."""
+    return _parsed_before(text) if len(text) <= _REMEMBERED_CHARACTERS else _parsed(text)
+
+
+def _parsed(text: str) -> Quantity:
     if text == "0":
         return Quantity("", 0, written=text)
     parts, has_digits = _take_apart(text)
@@ -194,6 +199,9 @@ def parse_quantity(text: str) -> Quantity:
         format=parts.format,
         written=text if parts.is_kept_as_written else "",
     )
+
+
+_parsed_before = lru_cache(maxsize=4096)(_parsed)  # a cluster has few different ones, and reads them all the time
 
 
 def quantity_text(amount: int, *, power: int, binary: bool) -> str:

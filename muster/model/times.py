@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields, shown
@@ -18,18 +19,21 @@ def moment(fields: Fields, name: str) -> float | None:
 
 def parse_moment(text: str, path: str) -> float:
     """A moment such as 2026-01-01T12:00:00Z."""
-    problem = InvalidObject(path, f"is {shown(text)}", "give a time such as 2026-01-01T12:00:00Z")
-    if len(text) > TEXT_MOST or "T" not in text:
-        raise problem
-    try:
-        parsed = datetime.fromisoformat(text)
-    except ValueError:
-        raise problem from None
-    if parsed.tzinfo is None:
-        raise problem
-    return parsed.timestamp()
+    if len(text) <= TEXT_MOST and "T" in text:
+        try:
+            parsed = datetime.fromisoformat(text)
+        except ValueError:
+            parsed = None
+        if parsed is not None and parsed.tzinfo is not None:
+            return parsed.timestamp()
+    raise InvalidObject(path, f"is {shown(text)}", "give a time such as 2026-01-01T12:00:00Z")
 
 
 def moment_text(seconds: float) -> str:
     """The moment in whole seconds, as Kubernetes stores it."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _second_text(int(seconds))
+
+
+@lru_cache(maxsize=64)  # the same second is written many times over
+def _second_text(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

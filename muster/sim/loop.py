@@ -11,7 +11,7 @@ import selectors
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import Context
+from contextvars import Context, copy_context
 from typing import Any, TypeVar, TypeVarTuple
 
 CALLS_MOST = 1_000_000  # of one instant; work that goes on longer than that goes on for ever
@@ -26,13 +26,13 @@ class StillLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         super().__init__(_Nothing())
         self.set_exception_handler(_told)
-        self._due: deque[asyncio.Handle] = deque()  # in the order they came up
+        self._due: deque[_Call] = deque()  # in the order they came up
 
     def call_soon(
         self, callback: Callable[[*Given], object], *args: *Given, context: Context | None = None
     ) -> asyncio.Handle:
         """The same as any loop's without what is for debugging: there are thousands of these in a simulated minute."""
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _Call(callback, args, self, context)
         self._due.append(handle)
         return handle
 
@@ -44,9 +44,7 @@ class StillLoop(asyncio.SelectorEventLoop):
         due, left = self._due, CALLS_MOST
         with _running(self):
             while due:
-                handle = due.popleft()
-                if not handle.cancelled():
-                    handle._run()
+                due.popleft()._run()
                 left -= 1
                 assert left, "work goes on and on without any time passing"
 
@@ -56,6 +54,29 @@ class StillLoop(asyncio.SelectorEventLoop):
         self.run_ready()
         assert task.done(), "it waits for something that does not come by itself"
         return task.result()
+
+
+class _Call(asyncio.Handle):
+    """A call that is due, without what others have for debugging."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], loop: StillLoop, context: Context | None
+    ) -> None:
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+
+    def _run(self) -> None:
+        if not self._cancelled:
+            try:
+                self._context.run(self._callback, *self._args)
+            except (Exception, asyncio.CancelledError) as problem:
+                self._loop.call_exception_handler({"message": "a call has failed", "exception": problem})
 
 
 @contextmanager

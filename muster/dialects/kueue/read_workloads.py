@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from muster.dialects.kueue import names
@@ -58,15 +58,20 @@ class WorkloadReader:
     counts_limits_as_requests: bool = True
     placement: PlacementReader | None = None
 
-    def read(self, obj: Fields) -> Workload:
-        """One Workload object of the hub version."""
+    def read(self, obj: Fields, like: Workload | None = None) -> Workload:
+        """One Workload object of the hub version; `like` is what was read of it before with the same spec, if known."""
         metadata, spec, status = obj.child("metadata"), obj.child("spec"), obj.child("status")
         namespace = metadata.text("namespace")
         conditions = read_conditions(status)
         annotations = metadata.text_map("annotations")
         submit_queue = f"{namespace}/{spec.text('queueName')}"
         finished = {item.text("name"): item.integer("count") for item in status.children("reclaimablePods")}
-        pod_sets = tuple(self._pod_set(item, finished, namespace) for item in spec.children("podSets"))
+        if like is None:
+            pod_sets = tuple(self._pod_set(item, finished, namespace) for item in spec.children("podSets"))
+            faults = tuple(self._faults(spec, namespace))
+        else:
+            pod_sets = tuple(_with_finished(pod_set, finished) for pod_set in like.pod_sets)
+            faults = like.faults
         priority = self._priority(spec, annotations)
         allowed = _allowed_flavors(annotations)
         submitted = self.submit_queues.get(submit_queue)
@@ -108,7 +113,7 @@ class WorkloadReader:
             is_split=self.settings.concurrent_admission
             and metadata.text_map("labels").get(names.VARIANT_PARENT) == "true",
             kind_key=_kind_key(pod_sets, priority, allowed),
-            faults=tuple(self._faults(spec, namespace)),
+            faults=faults,
         )
 
     def _priority(self, spec: Fields, annotations: Mapping[str, str]) -> int:
@@ -150,7 +155,7 @@ class WorkloadReader:
             requests=self.request_rules.counted(shape.requests),
             shape=shape,
             topology=read_topology_request(item.child("topologyRequest")) if item.has("topologyRequest") else None,
-            finished_pods=max(0, finished.get(name, 0)),
+            finished_pods=_finished_of(name, finished),
             rules=rules,
             cards=cards,
         )
@@ -172,6 +177,15 @@ class WorkloadReader:
                 bound = f"{broken.resource} is {broken.found}, {broken.problem.value} is {broken.allowed}"
                 faults.append(because(Code.LIMIT_RANGE, path=broken.path, problem=bound))
         return faults
+
+
+def _with_finished(pod_set: PodSet, finished: Mapping[str, int]) -> PodSet:
+    count = _finished_of(pod_set.name, finished)
+    return pod_set if pod_set.finished_pods == count else replace(pod_set, finished_pods=count)
+
+
+def _finished_of(name: str, finished: Mapping[str, int]) -> int:
+    return max(0, finished.get(name, 0))
 
 
 def read_conditions(status: Fields) -> dict[str, Condition]:
