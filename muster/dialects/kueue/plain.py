@@ -14,7 +14,7 @@ _QUANTITY_FIELDS = frozenset({"requests", "limits", "overhead", "resourceUsage"}
 
 def copied(value: Any) -> Any:
     """A copy that shares nothing changeable with the original."""
-    return _rebuilt(value, drops_nulls=False)
+    return value if type(value) in _LEAVES else _rebuilt(value, drops_nulls=False)
 
 
 def without_nulls(value: Any) -> Any:

@@ -141,8 +141,12 @@ def _struct_problems(schema: Struct, value: Any, path: str) -> Iterator[InvalidO
         if not fields.has(name):
             yield fields.error(name, "is missing", "give it a value")
     for name, node in schema.fields.items():
-        if fields.has(name):
-            yield from shape_problems(node, fields.raw(name), fields.at(name))
+        if (item := fields.values.get(name)) is None:
+            continue
+        if isinstance(node, (Struct, ListOf, MapOf)):
+            yield from shape_problems(node, item, fields.at(name))
+        elif not isinstance(node, Anything) and (problem := _leaf_problem(node, item, fields.at(name))) is not None:
+            yield problem
 
 
 def _list_problems(schema: ListOf, value: Any, path: str) -> Iterator[InvalidObject]:
@@ -194,6 +198,8 @@ def _map_problems(schema: MapOf, value: Any, path: str) -> Iterator[InvalidObjec
 
 def _leaf_problem(schema: Schema, value: Any, path: str) -> InvalidObject | None:
     """The problem of a value that has no parts."""
+    if type(schema) is Text and type(value) is str:
+        return _text_problem(schema, value, path)  # most are that, and need no more to be asked
     fields = Fields({"": value}, path)
     try:
         match schema:
