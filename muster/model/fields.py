@@ -111,7 +111,9 @@ class Fields(Struct, frozen=True):
 
     def child(self, name: str) -> Fields:
         """The object in a field; an absent one is empty."""
-        return Fields.of(self.values.get(name), self.at(name))
+        value, path = self.values.get(name), f"{self.path}.{name}" if self.path else name
+        # What nearly all are is made here: this is asked more often than anything else.
+        return Fields(value, path) if type(value) is dict else Fields.of(value, path)
 
     def items(self, name: str) -> list[Any]:
         value = self.values.get(name)
@@ -123,8 +125,11 @@ class Fields(Struct, frozen=True):
 
     def children(self, name: str) -> Iterator[Fields]:
         """The objects of a list, each with its index in the path; a null among them is an empty object."""
+        if self.values.get(name) is None:
+            return
+        path = self.at(name)
         for index, item in enumerate(self.items(name)):
-            yield Fields.of(item, f"{self.at(name)}[{index}]")
+            yield Fields.of(item, f"{path}[{index}]")
 
     def texts(self, name: str) -> tuple[str, ...]:
         """A list of strings."""
@@ -136,11 +141,14 @@ class Fields(Struct, frozen=True):
 
     def text_map(self, name: str) -> dict[str, str]:
         """An object whose values are all strings, as labels are; a null value is an empty string."""
-        return text_map_of(self.values.get(name), self.at(name))
+        value = self.values.get(name)
+        return {} if value is None else text_map_of(value, self.at(name))
 
     def quantities(self, name: str) -> dict[str, Quantity]:
         """An object whose values are all quantities, as resource lists are; nulls are left out."""
-        result = {}
+        result: dict[str, Quantity] = {}
+        if self.values.get(name) is None:
+            return result
         child = self.child(name)
         for key, value in child.values.items():
             if not isinstance(key, str):
