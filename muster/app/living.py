@@ -26,6 +26,7 @@ from muster.controllers.nodes.costs import COSTS
 from muster.controllers.nodes.pool_sizes import NodePools
 from muster.controllers.nodes.pools import Pool
 from muster.controllers.nodes.simulated import BY_NODE, PODS, node_terms
+from muster.controllers.scheduler import Think, at_once
 from muster.controllers.view import View
 from muster.store.aio import AsyncStore
 from muster.store.client import Client, PlainClient
@@ -50,7 +51,8 @@ async def live(api: Api, configuration: Configuration, pools: Iterable[Pool] = (
         for work in (builtin, scheduler.run(), jobs.run()):
             group.create_task(work)
         if changing := [pool for pool in pools if pool.is_elastic or pool.price]:
-            group.create_task(_resize(api, changing))
+            client = _client(api, NODE_POOLS)
+            group.create_task(resize(changing, api.store, client, api.clock, think=asyncio.to_thread))
 
 
 async def run_builtin(
@@ -68,13 +70,15 @@ async def run_builtin(
             group.create_task(work)
 
 
-async def _resize(api: Api, pools: list[Pool]) -> None:
+async def resize(
+    pools: list[Pool], store: AsyncStore, client: Client, clock: Clock, *, think: Think[set[str]] = at_once
+) -> None:
     """Have pools grow and shrink; with a view of its own, which others do without."""
     indexes = {**belonging.INDEXES, **pool_sizes.INDEXES, (PODS, BY_NODE): node_terms}
-    view = View(indexes, api.store.readings)
-    feed = Feed(api.store, view, api.clock, resources={*RESOURCES, COSTS.resource})
-    growth = Growth(view, api.clock, asyncio.to_thread)
-    loop = Loop(NodePools(pools, growth), feed, _client(api, NODE_POOLS), api.clock)
+    view = View(indexes, store.readings)
+    feed = Feed(store, view, clock, resources={*RESOURCES, COSTS.resource})
+    growth = Growth(view, clock, think)
+    loop = Loop(NodePools(pools, growth), feed, client, clock)
     async with asyncio.TaskGroup() as group:
         group.create_task(feed.run())
         group.create_task(loop.run())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
-from dataclasses import replace
+from collections.abc import Coroutine
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -15,54 +14,52 @@ from muster.app.config import Configuration
 from muster.app.first_objects import first_objects
 from muster.app.job_control import JobControl, job_admission
 from muster.app.kinds import catalog
-from muster.app.living import CONTROLLER_MANAGER, JOBS, SCHEDULER, run_builtin
+from muster.app.living import CONTROLLER_MANAGER, JOBS, NODE_POOLS, SCHEDULER, resize, run_builtin
 from muster.app.node_pools import pools_of
 from muster.app.nodes import NodeOptions, Nodes
 from muster.app.scheduling import Scheduling
+from muster.controllers.builtin.autoscaler import Autoscalers
+from muster.controllers.builtin.autoscaler_sources import WrittenMetrics
+from muster.controllers.builtin.autoscaler_targets import KINDS as SCALED_KINDS
+from muster.controllers.builtin.autoscaler_targets import BuiltinTargets
 from muster.controllers.cache import Cache
 from muster.controllers.nodes.pools import Pool
 from muster.controllers.tidying import Tidying
+from muster.controllers.view import View
+from muster.model.usage import NoUsages
 from muster.sim.mixes import Mix
 from muster.sim.network import Network
 from muster.sim.storm import Ground
-from muster.sim.world import START_S, Cluster, World
+from muster.sim.world import START_S, Cluster, Process, World
 from muster.store.aio import AsyncStore
 from muster.store.client import PlainClient
 from muster.store.clock import VirtualClock
 from muster.store.identities import Identities
-from muster.store.kinds import KindRules, Object
+from muster.store.kinds import Object
 from muster.store.memory import MemoryStore
 from muster.store.objects import Notes, Objects
+from muster.store.records import Key
 
 VOLUMES = Path("/volumes")  # where folders of claims would be; nobody looks
-_CHECKED_EVERY = 1
 
 
 def simulated_world(nodes: tuple[Pool, ...], *, seed: int = 0, configuration: Configuration | None = None) -> World:
     """A cluster with simulated nodes in which everything runs that `muster up` runs, but for the server itself."""
-    world = _Parts(nodes, seed, configuration or Configuration(), rules=_served().rules).world()
+    world = _Parts(nodes, seed, configuration or Configuration()).world()
     world.start()
     return world
 
 
 def storm_ground(mix: Mix, seed: int) -> Ground:
     """A world for a storm, not started yet, with the way into its scheduler."""
-    rules = _served().rules if seed % _CHECKED_EVERY == 0 else _unchecked()
-    parts = _Parts(pools_of(mix.pools), seed, Configuration(), rules=rules)
+    parts = _Parts(pools_of(mix.pools), seed, Configuration())
     return Ground(parts.world(), parts.cache, parts.fresh)
 
 
 class _Parts:
     """What a world is made of, and the scheduler that was started in it last."""
 
-    def __init__(
-        self,
-        nodes: tuple[Pool, ...],
-        seed: int,
-        configuration: Configuration,
-        *,
-        rules: Mapping[str, KindRules],
-    ) -> None:
+    def __init__(self, nodes: tuple[Pool, ...], seed: int, configuration: Configuration) -> None:
         self._nodes = nodes
         self._seed = seed
         self._configuration = configuration
@@ -70,7 +67,7 @@ class _Parts:
         self._store = MemoryStore(self._clock)
         jobs = job_admission(self._store, configuration)
         self._objects = Objects(
-            rules,
+            _served().rules,
             self._clock,
             identities=Identities(Random(f"{seed}/identities")),
             notes=Notes(guard=Checks(jobs)),
@@ -82,17 +79,16 @@ class _Parts:
         """The world, with the objects that every cluster has."""
         for change in first_objects(self._objects, self._store, VOLUMES):
             self._store.write(change)
-        cluster = Cluster(
-            objects=self._objects,
-            complete=self._admission.complete_new,
-            processes={
-                "scheduler": self._schedule,
-                "jobs": self._control_jobs,
-                "controllers": lambda link: run_builtin(link, self._client(link, CONTROLLER_MANAGER), self._clock),
-                "nodes": self._run_nodes,
-                "collector": lambda link: Tidying(link, self._objects, self._clock).run(),
-            },
-        )
+        processes: dict[str, Process] = {
+            "scheduler": self._schedule,
+            "jobs": self._control_jobs,
+            "controllers": self._control,
+            "nodes": self._run_nodes,
+            "collector": lambda link: Tidying(link, self._objects, self._clock).run(),
+        }
+        if elastic := [pool for pool in self._nodes if pool.is_elastic]:
+            processes["pools"] = lambda link: resize(elastic, link, self._client(link, NODE_POOLS), self._clock)
+        cluster = Cluster(objects=self._objects, complete=self._admission.complete_new, processes=processes)
         return World(self._clock, self._store, cluster, Network(self._store, Random(f"{self._seed}/network")))
 
     def cache(self) -> Cache | None:
@@ -119,22 +115,26 @@ class _Parts:
     def _control_jobs(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         return JobControl(link, self._client(link, JOBS), self._clock, configuration=self._configuration).run()
 
+    def _control(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
+        client = self._client(link, CONTROLLER_MANAGER)
+        return run_builtin(link, client, self._clock, also=_autoscalers)
+
     def _run_nodes(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         options = NodeOptions(has_local=False, pools=self._nodes)
         return Nodes(options, link, self._objects, self._clock).run()
+
+
+def _autoscalers(view: View) -> Autoscalers:
+    """The controller of autoscalers, for metrics that are written on what it scales."""
+
+    def find(api_version: str, kind: str, namespace: str, name: str) -> Object | None:
+        resource = SCALED_KINDS.get((api_version.rpartition("/")[0], kind))
+        return None if resource is None else view.get(Key(resource, namespace, name))
+
+    return Autoscalers(WrittenMetrics(view, NoUsages(), find), BuiltinTargets())
 
 
 @cache
 def _served() -> Catalog:
     """Nothing in a simulated cluster adds kinds, so all of them share one catalog."""
     return catalog()
-
-
-@cache
-def _unchecked() -> dict[str, KindRules]:
-    """The same kinds without the rules for what their objects may say, which take a fifth of a storm's time."""
-    return {name: replace(rules, validate=_accept, versions={}) for name, rules in _served().rules.items()}
-
-
-def _accept(_given: Object, _before: Object | None) -> None:
-    """Nothing is wrong with it."""

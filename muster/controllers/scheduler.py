@@ -207,7 +207,7 @@ class Scheduler:
             self.cache.look_again(key)
             self._is_to_pause = True
         except InvalidObject as problem:
-            log.warning("%s is left out until it changes, what was decided cannot be written: %s", workload, problem)
+            log.error("%s is left out until it changes, what was decided cannot be written: %s", workload, problem)
             self.cache.leave_out(key)
         return []
 

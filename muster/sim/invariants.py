@@ -30,6 +30,7 @@ from collections.abc import Iterator
 
 from muster.controllers.belonging import PODS, WORKLOADS, has_condition, object_key
 from muster.controllers.cache import CLUSTER_QUEUES, Cache
+from muster.controllers.nodes.pools import POOL
 from muster.controllers.seating import SLOT_ANNOTATION
 from muster.dialects.kueue.slots_text import recorded_slots
 from muster.engine.invariants import differences, violations
@@ -38,14 +39,15 @@ from muster.model.fields import Fields
 from muster.model.quantity import parse_quantity
 from muster.model.resources import amount_of
 from muster.sim.census import Census, Change
-from muster.sim.invariants_places import crowded_cards, crowded_nodes, wrong_cards
+from muster.sim.invariants_places import NODES, crowded_cards, crowded_nodes, wrong_cards
 from muster.sim.invariants_quota import Quotas, usage_by_queue
 from muster.sim.network import Landed
-from muster.sim.objects import QUEUE_LABEL, TOUCHED
+from muster.sim.objects import LOAD, LOAD_OF_ONE, QUEUE_LABEL, SCALED_MOST, TOUCHED
 from muster.store.kinds import Object
 from muster.store.records import Key
 
 JOBS, DEPLOYMENTS, LEASES = "jobs.batch", "deployments.apps", "leases.coordination.k8s.io"
+AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
 PREEMPTIONS_MOST = 3
 
 
@@ -172,14 +174,40 @@ def unfinished(census: Census) -> Iterator[str]:
         is_alone = not pod["metadata"].get("ownerReferences")
         if is_alone and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
             yield f"I8: {object_key(PODS, pod)} has not ended: {_standing(census, pod)}"
+        node = pod["spec"].get("nodeName")
+        if node and census.get(Key(NODES, "", node)) is None:
+            yield f"I8: {object_key(PODS, pod)} is on {node}, which is gone"
     for one in census.all(DEPLOYMENTS):
         status = one.get("status") or {}
         if status.get("availableReplicas", 0) != one["spec"]["replicas"]:
             yield f"I8: {object_key(DEPLOYMENTS, one)} is not there: {status}"
+    yield from unscaled(census)
     for resource in (JOBS, PODS, DEPLOYMENTS, WORKLOADS):
         for one in census.all(resource):
             if one["metadata"].get("deletionTimestamp"):
                 yield f"I8: {object_key(resource, one)} is still being deleted: {one['metadata'].get('finalizers')}"
+
+
+def unscaled(census: Census) -> Iterator[str]:
+    """I8: deployments that have another size than their load asks their autoscaler for."""
+    for one in census.all(AUTOSCALERS):
+        target = one["spec"]["scaleTargetRef"]["name"]
+        scaled = census.get(Key(DEPLOYMENTS, one["metadata"]["namespace"], target))
+        text = ((scaled or {}).get("metadata", {}).get("annotations") or {}).get(LOAD)
+        if scaled is None or text is None:
+            continue
+        wanted = min(max(-(-int(text) // LOAD_OF_ONE), 1), SCALED_MOST)
+        if scaled["spec"]["replicas"] != wanted:
+            yield f"I8: {target} wants {scaled['spec']['replicas']} pods, and its load asks for {wanted}"
+
+
+def oversized(census: Census, pools: Object) -> Iterator[str]:
+    """I8: pools of nodes that are larger than they have to be; asked where all work comes to an end."""
+    for pool in pools["pools"]:
+        least = pool.get("minimum")
+        found = [one for one in census.all(NODES) if one["metadata"]["annotations"].get(POOL) == pool["name"]]
+        if least is not None and len(found) != least:
+            yield f"I8: the pool {pool['name']} has {len(found)} nodes with nothing to do, and needs {least}"
 
 
 def _standing(census: Census, owner: Object) -> str:

@@ -1,4 +1,5 @@
-"""What simulated users do, mix by mix: queues that lend, gangs on cards, slices of cards, pods alone, services.
+"""What simulated users do, mix by mix: queues that lend, gangs on cards, slices of cards, pods alone, services, and
+nodes that come and go.
 
 A mix says which nodes and queues there are and what is submitted; what users and machines do besides is the same for
 all and in `troubles`. All of it fits into the cluster, alone, once nothing is broken.
@@ -18,6 +19,7 @@ from muster.sim.objects import (
     PRIORITY_LABEL,
     QUEUE_LABEL,
     Amounts,
+    autoscaler,
     cluster_queue,
     cohort,
     cron_job,
@@ -138,12 +140,29 @@ def _service(chance: Random, name: str) -> Object:
     return deployment(f"web-{name}", chance.randint(1, 3), _template(chance, {"cpu": "500m"}, run_s=0))
 
 
+def _autoscaler(_chance: Random, name: str) -> Object:
+    return autoscaler(f"scaled-{name}", f"web-{name}")
+
+
 def _regular(chance: Random, name: str) -> Object:
     labels = {QUEUE_LABEL: "lone"} if chance.random() < 0.5 else {}
     return cron_job(f"cron-{name}", _template(chance, {"cpu": "500m"}), **labels)
 
 
 _CPU_NODES: Object = {"pools": [{"name": "cpu", "count": 3, "capacity": {"cpu": "4"}}]}
+_ELASTIC_NODES: Object = {
+    "pools": [
+        {"name": "few", "minimum": 1, "maximum": 2, "capacity": {"cpu": "4"}, "nodeStartTime": "5s", "idleTime": "20s"},
+        {
+            "name": "more",
+            "minimum": 0,
+            "maximum": 3,
+            "capacity": {"cpu": "4"},
+            "nodeStartTime": "15s",
+            "idleTime": "9s",
+        },
+    ]
+}
 _CARDS = {"count": 2, "memory": "10Gi", "slots": 10}
 
 MIXES = (
@@ -161,5 +180,11 @@ MIXES = (
         submit=(_slice_job, _slice_pod),
     ),
     Mix(name="pods", pools=_CPU_NODES, queues=_lending_queues, submit=(_queued_pod, _plain_pod, _small_job)),
-    Mix(name="services", pools=_CPU_NODES, queues=_lending_queues, submit=(_service, _regular, _small_job)),
+    Mix(
+        name="services",
+        pools=_CPU_NODES,
+        queues=_lending_queues,
+        submit=(_service, _service, _autoscaler, _regular, _small_job),
+    ),
+    Mix(name="elastic", pools=_ELASTIC_NODES, queues=_lending_queues, submit=(_small_job, _plain_pod)),
 )

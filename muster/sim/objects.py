@@ -15,6 +15,8 @@ PRIORITY_LABEL = f"{GROUP}/priority-class"
 NAMESPACE = "default"
 GPU, GPU_MEMORY, GPU_CORES = "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores"
 FLAVOR = "main"
+LOAD = "metrics.muster.dev/load"  # on a deployment: what its autoscaler goes by
+LOAD_OF_ONE, SCALED_MOST = 10, 3
 TOUCHED = "example.com/touched"  # the annotation by which users edit what others write
 PRIORITIES = {"low": 0, "mid": 100, "high": 1000}
 
@@ -90,6 +92,24 @@ def deployment(name: str, replicas: int, template: Object) -> Object:
     }
     spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
     return an_object("Deployment", name, spec, api="apps/v1", namespace=NAMESPACE)
+
+
+def autoscaler(name: str, target: str) -> Object:
+    """Keeps a deployment at one pod for each ten of the load that is written on it."""
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": target}
+    metric = {
+        "metric": {"name": "load"},
+        "describedObject": reference,
+        "target": {"type": "AverageValue", "averageValue": str(LOAD_OF_ONE)},
+    }
+    spec = {
+        "scaleTargetRef": reference,
+        "minReplicas": 1,
+        "maxReplicas": SCALED_MOST,
+        "metrics": [{"type": "Object", "object": metric}],
+        "behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}},  # else it goes on for minutes after the storm
+    }
+    return an_object("HorizontalPodAutoscaler", name, spec, api="autoscaling/v2", namespace=NAMESPACE)
 
 
 def cron_job(name: str, template: Object, **labels: str) -> Object:

@@ -17,7 +17,7 @@ from muster.controllers.belonging import WORKLOADS, has_condition
 from muster.controllers.cache import Cache
 from muster.model.errors import InvalidObject
 from muster.sim.census import Census
-from muster.sim.invariants import Invariants, broken_state, drifted_state, unfinished
+from muster.sim.invariants import Invariants, broken_state, drifted_state, oversized, unfinished
 from muster.sim.mixes import MIXES, NAMES, Mix
 from muster.sim.network import Landed
 from muster.sim.objects import first_objects
@@ -234,7 +234,7 @@ class _Storm:
         self._world.run(1)
         heal(self._world, self._queues)
         self._rest()
-        self._complain(*self._look([]), *faults.take(), *self._invariants.at_rest(), *self._drift())
+        self._complain(*self._look([]), *faults.take(), *self._invariants.at_rest(), *self._oversized(), *self._drift())
         if not self.report.violations:
             self._complain(*self._idle("I12"))
         if not self.report.violations and self._chance.random() < 0.5:
@@ -252,9 +252,12 @@ class _Storm:
             for change in self._census.changes:
                 if change.key.resource == WORKLOADS and _is_preempted(change.now) and not _is_preempted(change.before):
                     preempted[str(change.key)] += 1
-            if not any(True for _ in unfinished(self._census)):
+            if not any(True for _ in (*unfinished(self._census), *self._oversized())):
                 break
         self._complain(*(f"I14: {key} was preempted {count} times" for key, count in preempted.items() if count > 3))
+
+    def _oversized(self) -> Iterator[str]:
+        return oversized(self._census, self._mix.pools)
 
     def _idle(self, name: str) -> Iterator[str]:
         """Writes of a cluster in which there is nothing to do."""

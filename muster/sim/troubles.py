@@ -14,7 +14,7 @@ from muster.controllers.belonging import WORKLOADS, object_key
 from muster.controllers.cache import CLUSTER_QUEUES
 from muster.controllers.nodes.simulated import FAILED
 from muster.controllers.nodes.timing import FAIL
-from muster.sim.objects import TOUCHED
+from muster.sim.objects import LOAD, LOAD_OF_ONE, SCALED_MOST, TOUCHED
 from muster.sim.world import World
 from muster.store.kinds import Object, Propagation
 from muster.store.objects import Part
@@ -23,7 +23,8 @@ from muster.store.rules import Deletion
 
 JOBS, PODS, NODES = "jobs.batch", "pods", "nodes"
 DEPLOYMENTS, CRON_JOBS = "deployments.apps", "cronjobs.batch"
-SUBMITTED = (JOBS, PODS, DEPLOYMENTS, CRON_JOBS)
+AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
+SUBMITTED = (JOBS, PODS, DEPLOYMENTS, CRON_JOBS, AUTOSCALERS)
 _EDITED = (JOBS, PODS, WORKLOADS, NODES, CLUSTER_QUEUES)
 
 Trouble = Callable[[World, Random], str]
@@ -93,6 +94,16 @@ def scale(world: World, chance: Random) -> str:
     count = chance.randint(1, 3)
     world.change(key, _with_spec(**{"replicas" if key.resource == DEPLOYMENTS else "parallelism": count}))
     return f"scale {key} to {count}"
+
+
+def load(world: World, chance: Random) -> str:
+    """A service gets more or fewer requests."""
+    key = _any(world, chance, DEPLOYMENTS)
+    if key is None:
+        return "load nothing"
+    amount = LOAD_OF_ONE * chance.randint(0, SCALED_MOST + 1)
+    world.change(key, _noted(LOAD, str(amount)))
+    return f"load {key} with {amount}"
 
 
 # By administrators ---------------------------------------------------------------------------------------------------
@@ -186,6 +197,7 @@ TROUBLES: tuple[tuple[Trouble, int], ...] = (
     (remove, 5),
     (switch, 2),
     (scale, 2),
+    (load, 2),
     (requota, 3),
     (hold, 2),
     (cordon, 2),
@@ -214,5 +226,6 @@ def heal(world: World, queues: list[Object]) -> None:
             world.change(object_key(PODS, one), _without_note(FAIL))
     for one in world.all(DEPLOYMENTS):
         world.change(object_key(DEPLOYMENTS, one), _with_spec(replicas=1))
+        world.change(object_key(DEPLOYMENTS, one), _noted(LOAD, str(LOAD_OF_ONE)))
     for one in world.all(CRON_JOBS):
         world.change(object_key(CRON_JOBS, one), _with_spec(suspend=True))

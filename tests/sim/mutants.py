@@ -232,10 +232,10 @@ def fault_in_the_scheduler(patch: Patch) -> None:
     """One pass in many ends in a fault of its own; it is survived, and has to be told."""
     right = Scheduler._carry_out
 
-    async def carry_out(self: Scheduler, state: Any, decided: Any, now: float) -> None:
+    async def carry_out(self: Scheduler, state: Any, decided: Any, now: float) -> Any:
         if len(decided.decisions) > 1:
             raise KeyError("nobody thought of this")
-        await right(self, state, decided, now)
+        return await right(self, state, decided, now)
 
     patch(Scheduler, "_carry_out", carry_out)
 
