@@ -9,7 +9,7 @@
 | I5 | no card has given out more than it has, and pods have the cards they ask for | each step, `invariants_places` |
 | I6 | locks have an owner and an end | leases of nodes at rest; there are no others yet |
 | I7 | nobody who was submitted is lost | at rest |
-| I8 | with nothing broken, everything comes to its end | at rest |
+| I8 | with nothing broken, everything comes to its end, and has the size that it should have | at rest |
 | I9 | a restart changes nothing | at rest |
 | I10 | what the scheduler knows is what it would know after a restart | now and then, and at rest |
 | I11 | what a status says is true | each step and at rest |
