@@ -128,3 +128,12 @@ def test_a_type_that_holds_itself_is_read_only_so_deep():
     given = {"apiVersion": "apiextensions.k8s.io/v1", "spec": {"versions": [version]}}
     with pytest.raises(Problem, match="deeper than"):
         read_body(given, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition")
+
+
+def test_what_is_the_same_in_the_object_before_is_taken_from_there():
+    given = {"kind": "Pod", "metadata": {"name": "one"}, "spec": {"nodeName": "a"}, "status": {"phase": "Running"}}
+    before = read_body(given, POD).value
+    after = {**given, "status": {"phase": "Failed", "unheard": 1}}
+    found = read_body(after, POD, known=before)
+    assert found == read_body(after, POD) and found.unknown == ["status.unheard"]
+    assert found.value["spec"] is before["spec"]
