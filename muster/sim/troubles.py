@@ -226,6 +226,6 @@ def heal(world: World, queues: list[Object]) -> None:
             world.change(object_key(PODS, one), _without_note(FAIL))
     for one in world.all(DEPLOYMENTS):
         world.change(object_key(DEPLOYMENTS, one), _with_spec(replicas=1))
-        world.change(object_key(DEPLOYMENTS, one), _noted(LOAD, str(LOAD_OF_ONE)))
+        world.change(object_key(DEPLOYMENTS, one), _noted(LOAD, str(2 * LOAD_OF_ONE)))  # its autoscaler has to act
     for one in world.all(CRON_JOBS):
         world.change(object_key(CRON_JOBS, one), _with_spec(suspend=True))

@@ -14,9 +14,11 @@ import muster.controllers.builtin.job as job_controller
 import muster.controllers.cache as cache
 import muster.dialects.kueue.job_statuses as job_statuses
 from muster.app.nodes import Nodes
+from muster.controllers.builtin.autoscaler import Autoscalers
 from muster.controllers.cache import Cache
 from muster.controllers.carrying_out import Writer
 from muster.controllers.feed import Feed
+from muster.controllers.nodes.pool_sizes import NodePools
 from muster.controllers.nodes.simulated import SimulatedNodes
 from muster.controllers.queue import KeyQueue
 from muster.controllers.scheduler import Scheduler
@@ -240,6 +242,24 @@ def fault_in_the_scheduler(patch: Patch) -> None:
     patch(Scheduler, "_carry_out", carry_out)
 
 
+def deaf_autoscaler(patch: Patch) -> None:
+    """Nobody acts upon the load of services."""
+
+    async def nothing(_self: Autoscalers, _turn: Any) -> None:
+        return None
+
+    patch(Autoscalers, "reconcile", nothing)
+
+
+def idle_nodes_kept(patch: Patch) -> None:
+    """Pools of nodes grow and never shrink."""
+
+    async def nothing(*_args: Any) -> None:
+        return None
+
+    patch(NodePools, "_shrink", nothing)
+
+
 MUTANTS: tuple[Mutant, ...] = (
     no_precondition,
     stale_events,
@@ -261,4 +281,6 @@ MUTANTS: tuple[Mutant, ...] = (
     silent_gap,
     ended_pods_kept,
     fault_in_the_scheduler,
+    deaf_autoscaler,
+    idle_nodes_kept,
 )
