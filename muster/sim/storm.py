@@ -232,6 +232,7 @@ class _Storm:
             if name not in self._world.running:
                 self._world.start(name)
         self._world.run(1)
+        self._complain(*self._look(self._network.landed))  # by the quotas that there were up to now
         heal(self._world, self._queues)
         self._rest()
         self._complain(*self._look([]), *faults.take(), *self._invariants.at_rest(), *self._oversized(), *self._drift())

@@ -19,6 +19,7 @@ from tests.support import outputs_under_hash_seeds
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 QUEUE = "kueue.x-k8s.io/queue-name"
+PLAIN: Object = {"pools": [{"name": "cpu", "count": 3}]}
 
 
 def an_object(kind: str, name: str, spec: Any, *, api: str = KUEUE, **metadata: Any) -> Object:
@@ -39,8 +40,8 @@ def world():
     made.close()
 
 
-def a_world(seed: int = 0) -> World:
-    world = simulated_world(pools_of({"pools": [{"name": "cpu", "count": 3}]}), seed=seed)
+def a_world(seed: int = 0, pools: Object = PLAIN) -> World:
+    world = simulated_world(pools_of(pools), seed=seed)
     world.create(an_object("ResourceFlavor", "default", {}))
     resources = [{"name": "cpu", "nominalQuota": "6"}]
     group = {"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": resources}]}
@@ -159,3 +160,40 @@ def trace(seed: int) -> str:
 def test_the_same_seed_is_the_same_run_in_every_process():
     program = "from tests.sim.test_world import trace; print(trace(7))"
     assert len(outputs_under_hash_seeds(program)) == 1
+
+
+def test_a_pool_brings_back_the_node_that_a_pod_has_its_place_on():
+    sizes = {"minimum": 1, "maximum": 2, "nodeStartTime": "1s", "idleTime": "600s"}
+    world = a_world(pools={"pools": [{"name": "few", **sizes, "capacity": {"cpu": "4"}, "runTime": "300s"}]})
+    for name in ("one", "two", "three"):
+        world.create(a_job(name, 1))
+    world.run_until(lambda: len(nodes_of_pods(world)) == 3, within_s=60)
+    assert set(nodes_of_pods(world)) == {"few-0", "few-1"}
+    world.delete(Key("nodes", "", "few-1"))
+    world.run_until(lambda: are_complete(world), within_s=2_000)
+    world.close()
+
+
+def test_a_node_that_comes_after_its_pods_runs_them(world):
+    world.create(a_job("train", 1))
+    world.run_until(lambda: bool(nodes_of_pods(world)), within_s=10)
+    node = world.get("nodes", nodes_of_pods(world)[0])
+    world.network.is_calm = False  # the nodes hear of nothing
+    world.delete(Key("nodes", "", node["metadata"]["name"]))
+    world.network.links["nodes"].deliver()
+    world.settle()  # of the node that is gone
+    world.change(Key("pods", "default", world.all("pods")[0]["metadata"]["name"]), with_label)
+    world.network.links["nodes"].deliver()
+    world.settle()  # of a pod of it
+    kept = {name: node["metadata"][name] for name in ("name", "labels", "annotations")}
+    world.create({**node, "metadata": kept})
+    world.network.calm()
+    world.run_until(lambda: are_complete(world), within_s=120)
+
+
+def with_label(obj: Object) -> Object:
+    return {**obj, "metadata": {**obj["metadata"], "labels": {**obj["metadata"]["labels"], "a": "b"}}}
+
+
+def nodes_of_pods(world: World) -> list[str]:
+    return [pod["spec"]["nodeName"] for pod in world.all("pods") if pod["spec"].get("nodeName")]

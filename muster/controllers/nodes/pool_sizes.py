@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from random import Random
 
-from muster.controllers.belonging import WORKLOADS, has_condition
+from muster.controllers.belonging import WORKLOADS, has_condition, workload_of
 from muster.controllers.loop import Turn
 from muster.controllers.nodes.costs import with_costs
 from muster.controllers.nodes.pod_status import ENDED
@@ -18,7 +18,10 @@ from muster.controllers.nodes.pools import STARTING, Pool, is_starting, name_of
 from muster.controllers.nodes.simulated import BY_NODE, NODES, PODS
 from muster.controllers.nodes.timing import PREFIX
 from muster.controllers.view import Seen, Terms, View
+from muster.dialects.kueue.slots_text import recorded_slots
 from muster.dialects.pods import waits_for_node
+from muster.model.errors import InvalidObject
+from muster.model.fields import Fields
 from muster.model.times import moment_text, parse_moment
 from muster.store.kinds import Object
 from muster.store.records import Key
@@ -76,7 +79,8 @@ class NodePools:
         for pool in self._pools:
             await self._bring_up(turn, there[pool.name])
             await self._shrink(turn, pool, there[pool.name])
-        for node in [*self._needed(there), *await self._wanted(turn, there)]:
+        needed = self._needed(there, _awaited(turn.view))
+        for node in [*needed, *await self._wanted(turn, there, needed)]:
             await self._add(turn, node)
         await with_costs(turn, {pool.name: (len(there[pool.name]), pool.price) for pool in self._pools})
 
@@ -102,25 +106,27 @@ class NodePools:
             else:
                 await turn.update(Key(NODES, "", name_of(node)), _annotated(node, {STARTING: None}))
 
-    def _needed(self, there: dict[str, list[Object]]) -> list[Object]:
-        """What is missing to the least that pools have."""
+    def _needed(self, there: dict[str, list[Object]], awaited: set[str]) -> list[Object]:
+        """What is missing to the least that pools have, and nodes that pods wait for which have their place there."""
         needed = []
         for pool in self._pools:
             known = [name_of(node) for node in there[pool.name]]
-            needed += list(pool.missing(known))[: max(0, pool.minimum - len(known))]
+            missing = list(pool.missing(known))
+            least = max(0, pool.minimum - len(known))
+            needed += missing[:least] + [node for node in missing[least:] if name_of(node) in awaited]
         return needed
 
-    async def _wanted(self, turn: Turn, there: dict[str, list[Object]]) -> list[Object]:
+    async def _wanted(self, turn: Turn, there: dict[str, list[Object]], needed: Sequence[Object]) -> list[Object]:
         """The nodes that those who wait would go to."""
         if not any(turn.view.has_term(resource, _WAITING, _WAITING) for resource in (PODS, WORKLOADS)):
             return []
         known = {name_of(node) for nodes in there.values() for node in nodes}
-        needed = {name_of(node) for node in self._needed(there)}
-        candidates = [list(pool.missing(known | needed))[:GROW_MOST] for pool in self._pools]
+        known.update(map(name_of, needed))
+        candidates = [list(pool.missing(known))[:GROW_MOST] for pool in self._pools]
         if not any(candidates):
             return []
         coming = [name_of(node) for nodes in there.values() for node in nodes if is_starting(node)]
-        names = {*coming, *needed}
+        names = {*coming, *map(name_of, needed)}
         registered = [node for pool in self._pools for node in pool.nodes if name_of(node) in names]
         used = await self._what_if(registered, candidates)
         if used is None:
@@ -166,6 +172,20 @@ class NodePools:
             (pod.get("status") or {}).get("phase") in ENDED or _is_of_daemon(pod)
             for pod in turn.view.with_term(PODS, BY_NODE, name_of(node))
         )
+
+
+def _awaited(view: View) -> set[str]:
+    """The nodes that waiting pods have their place on: nobody else will ever look for another one for them."""
+    groups = {workload_of(pod, view) for pod in view.with_term(PODS, _WAITING, _WAITING)}
+    found: set[str] = set()
+    for workload in (view.get(key) for key in groups if key is not None):
+        if workload is not None and has_condition(workload, "Admitted") and not has_condition(workload, "Evicted"):
+            try:
+                slots = recorded_slots(Fields(workload))
+            except InvalidObject:
+                continue  # its pods look for places one by one
+            found.update(slot.node for given in slots.values() for slot in given)
+    return found
 
 
 def _is_of_daemon(pod: Object) -> bool:

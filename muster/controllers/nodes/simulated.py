@@ -98,8 +98,8 @@ def is_failed(node: Object | None) -> bool:
 
 
 def _is_news(seen: Seen) -> bool:
-    """Whether a node has come back, or has lost cards."""
-    return is_failed(seen.before) or lost_cards(seen.before) != lost_cards(seen.now)
+    """Whether a node is there that was not, has come back, or has lost cards."""
+    return seen.before is None or is_failed(seen.before) or lost_cards(seen.before) != lost_cards(seen.now)
 
 
 class Had(NamedTuple):
