@@ -175,24 +175,18 @@ def test_a_pool_brings_back_the_node_that_a_pod_has_its_place_on():
 
 
 def test_a_node_that_comes_after_its_pods_runs_them(world):
-    world.create(a_job("train", 1))
-    world.run_until(lambda: bool(nodes_of_pods(world)), within_s=10)
-    node = world.get("nodes", nodes_of_pods(world)[0])
-    world.network.is_calm = False  # the nodes hear of nothing
-    world.delete(Key("nodes", "", node["metadata"]["name"]))
-    world.network.links["nodes"].deliver()
-    world.settle()  # of the node that is gone
-    world.change(Key("pods", "default", world.all("pods")[0]["metadata"]["name"]), with_label)
-    world.network.links["nodes"].deliver()
-    world.settle()  # of a pod of it
+    world.run(1)
+    node = world.get("nodes", "cpu-0")
+    world.delete(Key("nodes", "", "cpu-0"))
+    world.run(1)
+    world.stop("scheduler", "controllers")
+    pod = {**a_job("x")["spec"]["template"], "apiVersion": "v1", "kind": "Pod"}
+    pod["metadata"] = {"name": "one", "namespace": "default"}
+    world.create({**pod, "spec": {**pod["spec"], "nodeName": "cpu-0"}})
+    world.run(1)
     kept = {name: node["metadata"][name] for name in ("name", "labels", "annotations")}
     world.create({**node, "metadata": kept})
-    world.network.calm()
-    world.run_until(lambda: are_complete(world), within_s=120)
-
-
-def with_label(obj: Object) -> Object:
-    return {**obj, "metadata": {**obj["metadata"], "labels": {**obj["metadata"]["labels"], "a": "b"}}}
+    world.run_until(lambda: world.get("pods", "one", "default")["status"]["phase"] == "Running", within_s=30)
 
 
 def nodes_of_pods(world: World) -> list[str]:
