@@ -54,7 +54,7 @@ def stale_events(patch: Patch) -> None:
         self._revisions.pop(event.record.key.resource, None)
         known = self.record(event.record.key)
         if known is not None and known.revision > event.record.revision:
-            self._forget(known, self._object(known))
+            self._set(known.key, None, known.revision + 1)
         return right(self, event)
 
     right = View.learn
