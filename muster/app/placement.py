@@ -25,6 +25,7 @@ from muster.engine.node_table_columns import Placer
 from muster.engine.profile import POD_BY_POD, Batch, Profile
 from muster.engine.reading import PlacementReader
 from muster.engine.slots import CARDS_MOST, CardKinds, NodeSlots
+from muster.engine.tiers import Tiers
 from muster.model.device import Device
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields, shown
@@ -88,12 +89,16 @@ def _doubts_of(obj: Fields, devices: tuple[Device, ...], known: tuple[Vendor, ..
     return tuple(one for one in problems if (key := one.path.partition("[")[2].partition("]")[0]) in said or not key)
 
 
+def tiers_of(configuration: Configuration) -> Tiers:
+    """The policies that choose among nodes; where somebody else would place pods, those of the kube-scheduler."""
+    if configuration.tiers is not None:
+        return configuration.tiers
+    return build_tiers(configuration.profile.tiers or POD_BY_POD.tiers)
+
+
 def node_slots(snapshot: Snapshot, configuration: Configuration) -> NodeSlots:
     """The nodes of a snapshot as the configuration's policies choose among them; the state fills them in."""
-    tiers = configuration.tiers
-    if tiers is None:
-        # Where somebody else would place pods, they go as the kube-scheduler has them go.
-        tiers = build_tiers(configuration.profile.tiers or POD_BY_POD.tiers)
+    tiers = tiers_of(configuration)
     pods = PodsOnNodes(NodeFacts())
     for name, labels in snapshot.namespaces.items():
         pods.put_namespace(name, labels)

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from muster.app.config import Configuration
-from muster.app.placement import frame_of, node_slots, placement_reader, plain_queue
+from muster.app.placement import frame_of, node_slots, placement_reader, plain_queue, tiers_of
 from muster.app.plugins import vendors
-from muster.app.policies import build_tiers
 from muster.controllers import pod_claims
 from muster.controllers.belonging import INDEXES
 from muster.controllers.binder import Binder
@@ -72,9 +71,8 @@ class Scheduling:
 
 def parts_of(configuration: Configuration) -> Parts:
     """What a cache of the engine's state is put together from."""
-    if configuration.tiers is None:
-        # Once: the table of nodes is built anew more often than anybody changes a policy.
-        configuration = replace(configuration, tiers=build_tiers(configuration.profile.tiers))
+    # Once: the table of nodes is built anew more often than anybody changes a policy.
+    configuration = replace(configuration, tiers=tiers_of(configuration))
     return Parts(
         options=lambda now: _read_options(configuration, now),
         placement=placement_reader(),

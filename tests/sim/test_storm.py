@@ -11,7 +11,7 @@ from tests.sim.mutants import MUTANTS, Mutant
 from tests.support import is_full_proof, outputs_under_hash_seeds
 
 PARTS = 20  # so that the workers of a test run can share them
-ALL, SOME = 10_000, 240  # storms of a whole proof and of an ordinary run
+ALL, SOME = 10_000, 500  # storms of a whole proof and of an ordinary run
 WITHIN = 40  # storms, in which every mutant has to be noticed
 NOTICED_AT_ONCE = ("double_release", "idle_collector", "deaf_to_nodes", "half_gang", "one_try_to_register")
 
