@@ -82,21 +82,21 @@ check: install  ## Before each commit: format, lint, types, layers and the fast 
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(PYTEST) -q -n $(WORKERS) -m "not prove" $(FAST)
+	$(PYTEST) -q -n $(WORKERS) --dist worksteal -m "not prove" $(FAST)
 
 .PHONY: test
 test: install  ## The whole test suite; the long proofs run a fraction of their cases.
-	$(PYTEST) -n $(WORKERS)
+	$(PYTEST) -n $(WORKERS) --dist worksteal
 
 .PHONY: test-kubernetes
 test-kubernetes: install  ## Compare with a real Kubernetes; needs Go and openssl, and builds it the first time.
 	@if $(BIN)/python -m tests.kubernetes.build; then \
-		MUSTER_KUBERNETES=1 $(PYTEST) -n $(WORKERS) $(COMPARED); \
+		MUSTER_KUBERNETES=1 $(PYTEST) -n $(WORKERS) --dist worksteal $(COMPARED); \
 	else echo "SKIPPED: there is no real Kubernetes to compare with here, for the reason above." >&2; fi
 
 .PHONY: prove
 prove: install  ## The long proofs with all their cases.
-	MUSTER_PROVE=full $(PYTEST) -n $(WORKERS) -m prove
+	MUSTER_PROVE=full $(PYTEST) -n $(WORKERS) --dist worksteal -m prove
 
 .PHONY: dst
 dst: install  ## Run a cluster in simulated time through storms of faults: make dst SEEDS=100, or SEED=17 for one of them.
