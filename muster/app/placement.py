@@ -68,7 +68,7 @@ def _devices_of(node: Fields, known: tuple[Vendor, ...]) -> tuple[Device, ...]:
     """The cards of a node. Every node of the table is as wide as the widest, so none may be absurdly wide."""
     allocatable = node.child("status").child("allocatable")
     amounts = node.child("status").quantities("allocatable")
-    for name in (vendor.resources.count for vendor in known):
+    for name in (vendor.resources.count for vendor in known if vendor.is_counted):
         if name in amounts and amount_of(name, amounts[name]) > CARDS_MOST:
             hint = f"a node has at most {CARDS_MOST} cards"
             raise InvalidObject(f"{allocatable.path}[{name}]", f"is {shown(allocatable.raw(name))}", hint)
@@ -130,7 +130,7 @@ def _levels(snapshot: Snapshot) -> tuple[str, ...]:
 
 def _card_kinds(snapshot: Snapshot, known: tuple[Vendor, ...]) -> CardKinds:
     return CardKinds(
-        counts=tuple(vendor.resources.count for vendor in known),
+        counts=tuple(vendor.resources.count for vendor in known if vendor.is_counted),
         resources=frozenset(name for vendor in known for name in vendor.resources.names),
         read=lambda asked: card_ask(asked, known, PACKED),
         usual_mib=_usual_mib(snapshot.nodes.values()),

@@ -1,5 +1,7 @@
 """Discovery of plugins: every module of a plugin folder defines the folder's constant. Called once, at start.
 
+A module that holds several plugins defines the constant's plural instead, as a tuple.
+
 Modules of other packages take part through entry points of the group `muster.<folder>`, and only those that are named:
 what is merely installed is not loaded. A name given twice, or one that nobody has, stops the start.
 """
@@ -32,12 +34,13 @@ Record = TypeVar("Record", bound=Named)
 def discover(folder: str, constant: str, record: type[Record], outside: Iterable[str] = ()) -> dict[str, Record]:
     """The plugins of a folder of this package and the named ones of other packages, by their own names."""
     found: dict[str, Record] = {}
-    for module, value in (*_inside(folder, constant), *_outside(folder, tuple(outside))):
-        if not isinstance(value, record):
-            raise PluginError(f"{module} does not define {constant} as {record.__name__}")
-        if value.name in found:
-            raise PluginError(f"{module} is a second plugin by the name {value.name}")
-        found[value.name] = value
+    for module, given in (*_inside(folder, constant), *_outside(folder, tuple(outside))):
+        for value in given if isinstance(given, tuple) else (given,):
+            if not isinstance(value, record):
+                raise PluginError(f"{module} does not define {constant} as {record.__name__}")
+            if value.name in found:
+                raise PluginError(f"{module} is a second plugin by the name {value.name}")
+            found[value.name] = value
     return found
 
 
@@ -63,7 +66,7 @@ def _inside(folder: str, constant: str) -> Iterator[tuple[str, object]]:
     package = import_module(f"muster.{folder}")
     for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name):
         module = import_module(f"muster.{folder}.{info.name}")
-        yield module.__name__, getattr(module, constant, None)
+        yield module.__name__, getattr(module, constant, getattr(module, constant + "S", None))
 
 
 def _outside(folder: str, names: tuple[str, ...]) -> Iterator[tuple[str, object]]:

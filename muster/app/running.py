@@ -106,7 +106,7 @@ class _Seats:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._nodes = snapshot.nodes
-        self._counts = tuple(vendor.resources.count for vendor in vendors().values())
+        self._counts = tuple(vendor.resources.count for vendor in vendors().values() if vendor.is_counted)
         self._next: dict[str, int] = {}
 
     def slot_of(self, pod: BoundPod) -> Slot | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.engine.devices import CardWishes, VendorRule
+from muster.engine.devices import CardRules, CardWishes, Choice, VendorRule
 from muster.model.device import Card, Cards, ContainerShares, Device, DeviceRequest, Share
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
@@ -115,11 +115,11 @@ class DeviceResources:
     cores: str = ""
     priority: str = ""
     memory_factor: int = 1  # one unit of the memory resource is so many MiB
+    names: frozenset[str] = field(init=False, repr=False)  # all of them
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All of them."""
-        return tuple(name for name in (self.count, self.memory, self.memory_percent, self.cores, self.priority) if name)
+    def __post_init__(self) -> None:
+        given = (self.count, self.memory, self.memory_percent, self.cores, self.priority)
+        object.__setattr__(self, "names", frozenset(name for name in given if name))
 
     @property
     def quota_names(self) -> tuple[str, str]:
@@ -134,6 +134,16 @@ class AdmittedContainer:
     container: Mapping[str, Any]
     is_asking: bool
     runtime_class: str = ""  # what the pod needs where it names none
+    annotations: Mapping[str, str] = field(default_factory=dict)  # what the pod gets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assigned:
+    """Where and when a pod got its shares."""
+
+    node: str = ""
+    now_s: int = 0
+    devices: tuple[Device, ...] = ()  # of the node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,10 +154,18 @@ class Vendor:
     resources: DeviceResources
     devices_of: Callable[[Fields], tuple[Device, ...]]  # the cards that a node registers
     request_of: Callable[[Fields], DeviceRequest | None]  # what a container asks for; None: nothing
-    annotate: Callable[[Fields, ContainerShares], Mapping[str, str]]  # what is written on a pod that got its shares
+    # What is written on a pod that got its shares.
+    annotate: Callable[[Fields, ContainerShares, Assigned], Mapping[str, str]]
     shares_of: Callable[[Fields], ContainerShares]  # what a pod holds, as its annotations say
+    register: str = ""  # the node's annotation that registers cards; empty: the node's capacity does
+    allocated: str = ""  # the pod's annotation that tells what it holds
     wishes_of: Callable[[Mapping[str, str]], CardWishes] = lambda _annotations: CardWishes()
-    admit: Callable[[Fields], AdmittedContainer] | None = None  # None: containers are stored as they come
+    wish_names: frozenset[str] = frozenset()  # the annotations that `wishes_of` looks at
+    # A container of a pod with these annotations, as it is stored; None: as it comes.
+    admit: Callable[[Fields, Mapping[str, str]], AdmittedContainer] | None = None
     fit: VendorRule | None = None  # a rule of its own for one card
+    choose: Callable[[Cards, DeviceRequest, CardRules], Choice] | None = None  # None: one card after the other
     settle: Callable[[Card, Share], Share] | None = None  # the share as it is charged, where that is not as asked
-    score: Callable[[Cards], float] | None = None  # added to the score of a node
+    # Added to the score of a node: its cards before the pod, and what the pod would get.
+    score: Callable[[Cards, ContainerShares], float] | None = None
+    is_counted: bool = False  # whole cards may be given out by number, without looking whose they are

@@ -7,7 +7,7 @@ Pure arithmetic on the cards of one node. `devices_order` puts the cards into th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from muster.engine.devices_links import best_connected, worst_connected
@@ -29,6 +29,11 @@ class CardReason(Enum):
     CORES = "CardInsufficientCore"
     CORES_EXHAUSTED = "CardComputeUnitsExhausted"
     PARTITION = "CardMigTopologyInfeasible"
+    MODE = "ModeNotFit"
+    SICK = "CardUnhealthy"
+    APP_CLASS = "CardAppClassMismatch"
+    QOS = "CardQosPolicyMismatch"
+    OTHER_CARD = "CardNotFoundCustomFilterRule"
     TOO_FEW = "AllocatedCardsInsufficientRequest"
     TOO_FEW_ON_NODE = "NodeInsufficientDevice"
 
@@ -45,6 +50,7 @@ class CardWishes:
     is_on_one_numa: bool = False
     is_alone: bool = False  # only cards that nobody uses
     is_by_links: bool = False  # cards near to each other, or a lone card far from the others
+    mark: str = ""  # what the pod's shares tell of it to others who want the same cards
 
 
 ANY_CARD = CardWishes()
@@ -53,11 +59,26 @@ ANY_CARD = CardWishes()
 QuotaRule = Callable[[tuple[Share, ...]], bool]
 # A vendor's own rule for one card: the memory asked for and the shares already chosen on the same card.
 VendorRule = Callable[[Card, int, Sequence[Share]], CardReason | None]
+# What a request is on one card.
+Offer = Callable[[Card, DeviceRequest], Share]
+# Which of all shares that fit a container gets, in the order in which the cards were tried; at least as many as given.
+Pick = Callable[[Sequence[Share], int], Sequence[Share]]
 
 
 def within_any_quota(_shares: tuple[Share, ...]) -> bool:
     """No quota at all."""
     return True
+
+
+def asked_share(card: Card, request: DeviceRequest) -> Share:
+    """The memory and cores that are asked for."""
+    return Share(
+        uuid=card.device.uuid,
+        vendor=request.vendor,
+        index=card.device.index,
+        memory_mib=request.memory_on(card.device),
+        cores=request.cores_on_a_card,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +88,9 @@ class CardRules:
     wishes: CardWishes = ANY_CARD
     is_within_quota: QuotaRule = within_any_quota
     vendor_rule: VendorRule | None = None
+    held: tuple[Share, ...] = ()  # what the pod's other containers got of the vendor's cards
+    offer: Offer = asked_share
+    pick: Pick | None = None  # None: the first that fit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,16 +133,25 @@ class _Search:
 
 def choose_cards(cards: Cards, request: DeviceRequest, rules: CardRules) -> Choice:
     """The cards for one container out of those of one node, tried from the end of the list."""
+    is_picky = rules.wishes.is_by_links or rules.pick is not None
+    found, counts = fitting_shares(cards, request, rules, is_to_the_end=is_picky)
+    if len(found) < request.count or request.count <= 0:
+        if found:
+            counts[CardReason.TOO_FEW] = len(found)
+        return Choice(fits=False, shares=tuple(found), counts=counts, card_count=len(cards))
+    return Choice(fits=True, shares=_picked(cards, found, request, rules), card_count=len(cards))
+
+
+def fitting_shares(
+    cards: Cards, request: DeviceRequest, rules: CardRules, *, is_to_the_end: bool = True
+) -> tuple[list[Share], dict[CardReason, int]]:
+    """The shares that cards can give, tried from the end of the list, and how many cards could not for which reason."""
     search = _Search(wanted=request.count)
     for card in reversed(cards):
         _look_at(card, request, rules=rules, search=search)
-        if len(search.found) >= request.count and not rules.wishes.is_by_links:
+        if len(search.found) >= request.count and not is_to_the_end:
             break
-    if len(search.found) < request.count or request.count <= 0:
-        if search.found:
-            search.count(CardReason.TOO_FEW, len(search.found))
-        return Choice(fits=False, shares=tuple(search.found), counts=search.counts, card_count=len(cards))
-    return Choice(fits=True, shares=_pick(cards, search.found, request, rules.wishes), card_count=len(cards))
+    return search.found, search.counts
 
 
 def _look_at(card: Card, request: DeviceRequest, *, rules: CardRules, search: _Search) -> None:
@@ -127,24 +160,14 @@ def _look_at(card: Card, request: DeviceRequest, *, rules: CardRules, search: _S
         reason = _mismatch(card, rules.wishes, request.vendor)
         if reason is None and rules.wishes.is_on_one_numa:
             search.start_run(card.device.numa)
-        share = _asked_share(card, request)
+        share = rules.offer(card, request)
         reason = reason or _refusal(card, share, rules=rules, found=search.found)
         if reason is not None:
             search.count(reason)
             return
-        search.found.append(share)
+        search.found.append(replace(share, mark=rules.wishes.mark) if rules.wishes.mark else share)
         if not card.device.is_partitioned or len(search.found) >= search.wanted:
             return
-
-
-def _asked_share(card: Card, request: DeviceRequest) -> Share:
-    return Share(
-        uuid=card.device.uuid,
-        vendor=request.vendor,
-        index=card.device.index,
-        memory_mib=request.memory_on(card.device),
-        cores=request.cores_on_a_card,
-    )
 
 
 def _mismatch(card: Card, wishes: CardWishes, vendor: str) -> CardReason | None:
@@ -210,9 +233,11 @@ def _shortage(card: Card, share: Share, use: DeviceUse) -> CardReason | None:
     return None
 
 
-def _pick(cards: Cards, found: list[Share], request: DeviceRequest, wishes: CardWishes) -> tuple[Share, ...]:
+def _picked(cards: Cards, found: list[Share], request: DeviceRequest, rules: CardRules) -> tuple[Share, ...]:
     """The shares to give out of all that fit."""
-    if not wishes.is_by_links:
+    if rules.pick is not None:
+        return tuple(rules.pick(found, request.count))
+    if not rules.wishes.is_by_links:
         return tuple(found)
     scores = {card.device.uuid: card.device.pair_scores for card in cards}
     if request.count == 1:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from math import comb
 
-from muster.model.device import Share
+from muster.model.device import ContainerShares, Share
 
 PairScores = Mapping[str, Mapping[str, int]]  # by card, by other card
 # More combinations than this are not walked: cards are then added one by one, each the nearest to those chosen.
@@ -50,3 +50,28 @@ def _nearness(share: Share, others: Sequence[Share], scores: PairScores) -> int:
 
 def _sum_of_pairs(shares: Sequence[Share], scores: PairScores) -> int:
     return sum(scores.get(one.uuid, {}).get(other.uuid, 0) for one, other in combinations(shares, 2))
+
+
+# Groups --------------------------------------------------------------------------------------------------------------
+
+
+def fullest_groups(shares: Sequence[Share], count: int, groups: Mapping[str, str]) -> list[Share]:
+    """So many cards out of as few groups as possible, the group with the most fitting cards first; groups by card."""
+    members: dict[str | None, list[Share]] = {}
+    for share in shares:
+        members.setdefault(groups.get(share.uuid), []).append(share)
+    alone = members.pop(None, [])
+    largest_first = sorted(members.values(), key=len, reverse=True)
+    return [share for group in (*largest_first, alone) for share in group][:count]
+
+
+def togetherness(containers: ContainerShares, groups: Mapping[str, str]) -> float:
+    """How well containers keep to one group each: the part of a container's cards in its largest group, summed up."""
+    total = 0.0
+    for shares in containers:
+        named = [groups.get(share.uuid) for share in shares]
+        if None in named:
+            return 0.0
+        if named:
+            total += max(named.count(name) for name in set(named)) / len(named)
+    return total

@@ -66,9 +66,10 @@ def try_pod(before: Cards, pod: PodCards, is_within_quota: PodQuotaRule = no_quo
         if refusal is not None:
             return CardsTry(refusal=refusal)
         running = running if is_init else cards
-    scorers = (pod.vendors[name].score for name in pod.asked_vendors)
-    extra = sum(score(before) for score in scorers if score is not None)
-    return CardsTry(node_score(before) + extra, {name: tuple(given) for name, given in attempt.shares.items()})
+    shares = {name: tuple(given) for name, given in attempt.shares.items()}
+    scorers = ((name, pod.vendors[name].score) for name in pod.asked_vendors)
+    extra = sum(score(before, shares[name]) for name, score in scorers if score is not None)
+    return CardsTry(node_score(before) + extra, shares)
 
 
 @dataclass(slots=True)
@@ -106,7 +107,9 @@ class _Attempt:
             containers = (*self.shares[vendor.name], found)
             return self.is_within_quota(vendor, standing_shares(containers, self.pod.init_count))
 
-        return choose_cards(candidates, request, CardRules(wishes, is_within_quota, vendor.fit))
+        held = tuple(share for shares in self.shares[vendor.name] for share in shares)
+        rules = CardRules(wishes, is_within_quota, vendor.fit, held)
+        return (vendor.choose or choose_cards)(candidates, request, rules)
 
 
 def _may_be_partitioned(cards: Cards, wishes: CardWishes) -> bool:

@@ -93,6 +93,7 @@ def _registered(device: Device) -> dict[str, Any]:
         "mode": device.mode,
         "health": device.is_healthy,
         "devicevendor": device.vendor,
+        "custominfo": dict(device.details),
         "migProfiles": [_profile_object(profile) for profile in device.profiles],
     }
     return {name: value for name, value in optional.items() if value}
@@ -115,13 +116,18 @@ def read_register(text: str, path: str = "") -> tuple[Device, ...]:
     return tuple(_read_device(_lowered(item, f"{path}[{index}]")) for index, item in enumerate(items))
 
 
-def read_json_list(text: str, path: str) -> list[Any]:
-    """A text that must be a list in JSON; a bare null is an empty one."""
+def read_json(text: str, path: str, hint: str) -> Any:
+    """A text that must be JSON."""
     _check_size(text, path)
     try:
-        items = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
-        raise InvalidObject(path, "is not JSON", "give a list of objects") from None
+        raise InvalidObject(path, "is not JSON", hint) from None
+
+
+def read_json_list(text: str, path: str) -> list[Any]:
+    """A text that must be a list in JSON; a bare null is an empty one."""
+    items = read_json(text, path, "give a list of objects")
     if items is None:
         return []
     if not isinstance(items, list):
@@ -152,11 +158,21 @@ def _read_device(fields: Fields) -> Device:
         numa=fields.integer("numa"),
         mode=fields.text("mode"),
         is_healthy=fields.flag("health"),
+        details=_read_details(fields.child("custominfo")),
         profiles=tuple(
             _read_profile(_lowered(item, f"{fields.at('migProfiles')}[{index}]"))
             for index, item in enumerate(fields.items("migprofiles"))
         ),
     )
+
+
+def _read_details(fields: Fields) -> dict[str, str]:
+    """What only the vendor understands, as texts; Go reads every number as a fraction, 3 as 3.0."""
+    return {name: _detail(value) for name, value in fields.values.items() if isinstance(value, (str, int, float))}
+
+
+def _detail(value: str | float) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _read_profile(fields: Fields) -> PartitionProfile:

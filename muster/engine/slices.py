@@ -40,7 +40,7 @@ def cards_fit(demand: Demand, rows: NodeRows) -> BoolArray:
 
 def _slices_fit(ask: CardAsk, rows: NodeRows) -> BoolArray:
     fit: BoolArray = np.ones(len(rows), np.bool_)
-    for request in ask.requests:
+    for request in ask.screened:
         # Each container must find its cards as they are; those that come after it only find less.
         wishes = ask.pod.wishes.get(request.vendor, ANY_CARD)
         serves = _serving(request, wishes, rows)
@@ -54,7 +54,7 @@ def cards_ever(ask: CardAsk, rows: NodeRows) -> BoolArray:
     """Which rows have cards that could serve each request if nobody else was there; more pass than would fit."""
     columns = rows.slices
     fit: BoolArray = np.ones(len(rows), np.bool_)
-    for request in ask.requests:
+    for request in ask.screened:
         wishes = ask.pod.wishes.get(request.vendor, ANY_CARD)
         could = [_need(request, wishes, kind) <= kind.memory_mib for kind in columns.kinds]
         fit &= np.array(could)[rows.by_card(columns.kind)].any(axis=0)
@@ -123,7 +123,7 @@ def cards_room(demand: Demand, rows: NodeRows) -> IntArray:
         return slots // demand.cards
     columns = rows.slices
     room = np.full(len(rows), AMOUNT_CAP, np.int64)
-    for request in demand.ask.requests:
+    for request in demand.ask.screened:
         shares = rows.by_card(columns.slots)
         for left, needs in (
             (columns.memory, [0 if kind.is_partitioned else request.memory_on(kind) for kind in columns.kinds]),

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from muster.engine.devices import ANY_CARD
 from muster.engine.devices_pod import PodCards
@@ -48,6 +48,8 @@ class CardAsk:
     pod: PodCards = field(compare=False)
     neighbours: Neighbours = ANYBODY
     requests: tuple[DeviceRequest, ...] = field(init=False, repr=False, compare=False)  # those that differ, each once
+    # The same for a quick look at many cards: of vendors who choose in their own way only what they look at first.
+    screened: tuple[DeviceRequest, ...] = field(init=False, repr=False, compare=False)
     plain: DeviceRequest | None = field(init=False, repr=False, compare=False)  # all it asks, where it has no wishes
     _key: Hashable = field(init=False, repr=False)
     _hash: int | None = field(init=False, repr=False, compare=False)
@@ -64,16 +66,22 @@ class CardAsk:
         )
         requests = dict.fromkeys(request for requests in pod.requests for request in requests.values())
         object.__setattr__(self, "requests", tuple(requests))
+        object.__setattr__(self, "screened", tuple(self._screened(request) for request in requests))
         object.__setattr__(self, "plain", self._only_request() if self.neighbours == ANYBODY else None)
         object.__setattr__(self, "_key", key)
         object.__setattr__(self, "_hash", None)
+
+    def _screened(self, request: DeviceRequest) -> DeviceRequest:
+        if self.pod.vendors[request.vendor].choose is None:
+            return request
+        return replace(request, memory_mib=0, memory_percent=None, cores=0)
 
     def _only_request(self) -> DeviceRequest | None:
         pod = self.pod
         requests = [request for requests in pod.requests for request in requests.values()]
         if len(requests) > 1 or pod.init_count or pod.wishes.get(requests[0].vendor, ANY_CARD) != ANY_CARD:
             return None
-        return requests[0]
+        return requests[0] if pod.vendors[requests[0].vendor].choose is None else None
 
     def __hash__(self) -> int:
         # Asked for on every look at a column, and deep: worked out once.

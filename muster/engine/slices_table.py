@@ -9,7 +9,7 @@ its memory and of its cores, and by slices, which take so much memory, so many c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -64,7 +64,7 @@ class _Place:
         """What is left to be given out by parts, in thousandths: the least of memory and cores."""
         device = self.device
         # Nobody knows how much a card without memory has, and one that its driver cuts is given out by partitions only.
-        if not device.memory_mib or device.is_partitioned:
+        if not device.memory_mib or device.is_partitioned or not device.is_counted:
             return min(0, -self.parts)
         left = (device.memory_mib - self.memory_mib) * WHOLE // device.memory_mib
         if device.cores:
@@ -271,6 +271,7 @@ class CardColumns:
             memory_mib=device.memory_mib - memory,
             cores=device.cores - cores,
             partitions=_partitions(self._holders.get(row, ()), device.uuid) if device.is_partitioned else (),
+            marks=() if device.is_counted else _marks(self._holders.get(row, {}), device.uuid),
         )
         place.card = Card(device, use)
         return place.card
@@ -356,3 +357,15 @@ def _partitions(holders: Iterable[Slices], uuid: str) -> tuple[Partition, ...]:
     """The partitions of a card that are taken, by where they lie."""
     found = {part for held in holders for share in held.shares if share.uuid == uuid for part in share.partitions}
     return tuple(sorted(found, key=lambda part: (part.placement.start, part.placement.size, part.profile)))
+
+
+def _marks(holders: Mapping[Slices, int], uuid: str) -> tuple[str, ...]:
+    """What those who hold shares of a card tell of themselves."""
+    found = [
+        share.mark
+        for held, count in holders.items()
+        for share in held.shares
+        if share.uuid == uuid and share.mark
+        for _ in range(count)
+    ]
+    return tuple(sorted(found))

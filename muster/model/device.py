@@ -60,8 +60,10 @@ class Device:
     mode: str = ""
     is_healthy: bool = True
     is_cordoned: bool = False  # no new pods, those that run stay
+    is_counted: bool = True  # a whole one may be given out as one of a number; else only by its name
     profiles: tuple[PartitionProfile, ...] = ()
     pair_scores: Mapping[str, int] = field(default_factory=dict)  # nearness to other cards, by their uuid
+    details: Mapping[str, str] = field(default_factory=dict)  # what only its vendor understands
 
     @property
     def is_partitioned(self) -> bool:
@@ -77,6 +79,7 @@ class DeviceRequest:
     memory_mib: int = 0  # of each card; 0: `memory_percent` says
     memory_percent: int | None = None  # of each card; None: not given
     cores: int = 0  # per cent of each card; 0: whatever is left
+    slices: int = 0  # of each card, as its vendor cuts it; 0: not asked for so
 
     def memory_on(self, device: Device) -> int:
         """The memory asked of one card; a percentage is of the card's own memory, rounded down."""
@@ -101,6 +104,7 @@ class Share:
     cores: int = 0
     slots: int = 1
     partitions: tuple[Partition, ...] = ()  # empty: the card is not partitioned, or the place is not chosen yet
+    mark: str = ""  # what its vendor has to know of the holder where others want the same card
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +115,7 @@ class DeviceUse:
     memory_mib: int = 0
     cores: int = 0
     partitions: tuple[Partition, ...] = ()
+    marks: tuple[str, ...] = ()  # of those who hold shares, where they have any
 
     def plus(self, share: Share) -> DeviceUse:
         return DeviceUse(
@@ -118,6 +123,7 @@ class DeviceUse:
             memory_mib=self.memory_mib + share.memory_mib,
             cores=self.cores + share.cores,
             partitions=self.partitions + share.partitions,
+            marks=(*self.marks, share.mark) if share.mark else self.marks,
         )
 
 

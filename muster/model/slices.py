@@ -21,14 +21,19 @@ class CardRequests:
     milli: int = 0  # thousandths of each card, of pods that ask for a part and nothing else
     cards: int = 0  # on how many cards such a part is wanted
     models: tuple[str, ...] = ()  # of which models; none named: any
+    is_by_name: bool = False  # even whole cards are told apart, because not everybody's would do
 
     @property
     def is_sliced(self) -> bool:
         """Whether anything but a number of whole cards is asked for."""
-        return bool(self.annotations) or any(
-            request.memory_mib or request.cores or request.memory_percent not in (None, 100)
-            for requests in self.by_container
-            for request in requests
+        return (
+            self.is_by_name
+            or bool(self.annotations)
+            or any(
+                request.memory_mib or request.cores or request.memory_percent not in (None, 100)
+                for requests in self.by_container
+                for request in requests
+            )
         )
 
 

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from muster.dialects.hami.quota import amounts_of, fits_quota
+from muster.dialects.hami.settings import ASSIGNED_NODE
+from muster.engine.contracts import Assigned, Vendor
 from muster.engine.devices import CardRules, CardWishes, choose_cards, is_model_wanted, is_uuid_wanted
-from muster.engine.devices_links import best_combination
+from muster.engine.devices_links import best_combination, fullest_groups
 from muster.engine.devices_order import MUTEX, TOPOLOGY, CardOrder
 from muster.engine.devices_text import (
     allocation_text,
@@ -21,15 +23,22 @@ from muster.engine.devices_text import (
     share_text,
     shares_text,
 )
-from muster.model.device import standing_shares
+from muster.engine.devices_vendor import listed
+from muster.model.device import Card, standing_shares
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
+from muster.vendors.ascend import NODE_MODE, SOFT
+from muster.vendors.ascend.choice import NETWORK
+from muster.vendors.metax.shared import CARD_QOS
 from muster.vendors.nvidia.mig import partition_for, partitions_text, placement_of, read_partitions, records_of
-from muster.vendors.nvidia.requests import listed
+from muster.vendors.vastai import BOARD
 from tests.conformance import hami_objects as objects
+from tests.conformance import hami_vendors
 from tests.conformance.cases import Case, Mismatch, expect_equal
 
 Json = Mapping[str, Any]
+MASKED_TIME = "<unix-time>"
+UNNAMED = ""  # where a test left out the name of an annotation
 
 
 def or_error(read: Callable[[], Any]) -> Any:
@@ -143,16 +152,28 @@ def _record(one: Any) -> Json:
 
 def annotate(case: Case) -> None:
     given = case.body["input"]
-    vendor = objects.nvidia(case.body["receiver"]["config"])
+    vendor = hami_vendors.of_function(case.body)
     groups = given["pd"].get(vendor.name) or []
-    got = vendor.annotate(Fields(given["pod"]), objects.containers(groups))
-    expect_equal("annotations", {**given["annoinput"], **got}, case.body["output"][0])
+    before = given.get("annoinput", given.get("annoInput")) or {}
+    assigned = Assigned(node=before.get(ASSIGNED_NODE, ""), devices=tuple(objects.told_devices(groups)))
+    got = {**before, **vendor.annotate(Fields(given["pod"]), objects.containers(groups), assigned)}
+    wanted = dict(case.body["output"][0])
+    if UNNAMED in wanted:  # the test had not named the annotations that every vendor writes
+        text = wanted.pop(UNNAMED)
+        wanted |= dict.fromkeys(name for name in got if name not in before and got[name] == text)
+        wanted = {name: text if value is None else value for name, value in wanted.items()}
+    masked = {name: MASKED_TIME if wanted.get(name) == MASKED_TIME else value for name, value in got.items()}
+    expect_equal("annotations", masked, wanted)
 
 
 def node_devices(case: Case) -> None:
-    vendor = objects.nvidia(case.body["receiver"]["config"])
-    node = Fields(case.body["input"]["n"])
-    got = or_error(lambda: [objects.device_struct(device) for device in vendor.devices_of(node)])
+    vendor = hami_vendors.of_function(case.body)
+    node = dict(case.body["input"]["n"])
+    annotations = node["metadata"].get("annotations") or {}
+    if UNNAMED in annotations:  # the test had not named the annotation
+        named = {vendor.register if name == UNNAMED else name: text for name, text in annotations.items()}
+        node["metadata"] = {**node["metadata"], "annotations": named}
+    got = or_error(lambda: [objects.device_struct(device) for device in vendor.devices_of(Fields(node))])
     wanted = [objects.device_struct(objects.registered(item)) for item in case.body["output"][0] or ()]
     expect_equal("cards", got, wanted_or_error(case.body["output"], wanted))
 
@@ -162,7 +183,7 @@ def node_devices(case: Case) -> None:
 
 def fit(case: Case) -> None:
     given = case.body["input"]
-    vendor = objects.nvidia(case.body["receiver"]["config"])
+    vendor = hami_vendors.of_function(case.body)
     pod = Fields(given["pod"])
     metadata, init = pod.child("metadata"), len(pod.child("spec").items("initContainers"))
     config = case.body["_config"]
@@ -178,13 +199,41 @@ def fit(case: Case) -> None:
         amounts = amounts_of(standing_shares((*held, found), init))
         return fits_quota(quota, vendor.resources, amounts)
 
-    cards = tuple(objects.card(item, given["nodeInfo"]) for item in given["devices"])
-    choice = choose_cards(cards, objects.request(given["request"]), CardRules(wishes, is_within_quota, vendor.fit))
+    cards = tuple(_card(item, case, vendor) for item in given["devices"])
+    rules = CardRules(wishes, is_within_quota, vendor.fit, tuple(one for shares in held for one in shares))
+    choice = (vendor.choose or choose_cards)(cards, objects.request(given["request"]), rules)
     fits, shares, reason = case.body["output"]
-    wanted = [objects.chosen_struct(objects.share(item)) for item in (shares or {}).get(vendor.name) or ()]
+    wanted = [objects.chosen_struct(objects.share(item)) for item in (shares or {}).get(given["request"]["Type"]) or ()]
     expect_equal("fits", choice.fits, fits)
     expect_equal("reason", choice.text, reason)
     expect_equal("shares", [objects.chosen_struct(one) for one in choice.shares], wanted)
+
+
+def _card(item: Json, case: Case, vendor: Vendor) -> Card:
+    """A card as its vendor would have read it: with what its node and what the vendor itself remembers say of it."""
+    given, receiver = case.body["input"], case.body.get("receiver") or {}
+    node = given.get("nodeInfo", given.get("nodeinfo"))
+    card = objects.card(item, node, vendor.name)
+    device = card.device
+    said = objects.node_annotations(node).get(NODE_MODE)
+    if said == "true" or (said is None and receiver.get("hamiVnpuCore")):
+        device = replace(device, mode=SOFT)
+    remembered = ((receiver.get("jqCache") or {}).get("cache") or {}).get(device.uuid)
+    if remembered is not None:
+        device = replace(device, details={**device.details, CARD_QOS: remembered})
+    return replace(card, device=device)
+
+
+def best_groups(case: Case) -> None:
+    """Cards out of as few groups as possible: Ascend's networks, Vastai's boards."""
+    given = case.body["input"]
+    shares = [objects.share(item) for item in given["containerDevices"]]
+    known = {
+        item["UUID"]: objects.details(item["CustomInfo"]) for item in given["containerDevices"] if item["CustomInfo"]
+    }
+    groups = {uuid: said.get(NETWORK, said.get(BOARD, "")) for uuid, said in known.items()}
+    got = [one.uuid for one in fullest_groups(shares, given["reqNum"], groups)]
+    expect_equal("cards", got, [item["UUID"] for item in case.body["output"][0]])
 
 
 def check_uuid(case: Case) -> None:
@@ -245,12 +294,18 @@ DRIVERS: Mapping[str, Callable[[Case], None]] = {
     "pkg/device:DecodeNodeDevices": decode_old_register,
     "pkg/device/nvidia:EncodeMigAllocations": encode_partitions,
     "pkg/device/nvidia:DecodeMigAllocations": decode_partitions,
-    "pkg/device/nvidia:NvidiaGPUDevices.PatchAnnotations": annotate,
-    "pkg/device/nvidia:NvidiaGPUDevices.GetNodeDevices": node_devices,
-    "pkg/device/nvidia:NvidiaGPUDevices.Fit": fit,
     "pkg/device:CheckUUID": check_uuid,
     "pkg/device:CheckType": check_type,
     "pkg/device/nvidia:computeBestCombination": best_links,
+    "pkg/device/ascend:Devices.computeBestCombination": best_groups,
+    "pkg/device/vastai:VastaiDevices.computeBestCombination": best_groups,
     "pkg/device/nvidia:selectMigCandidate": choose_partition,
     "pkg/device/nvidia:selectMigPlacement": choose_place,
+}
+
+# Those that every vendor has, by what comes after its name.
+VENDOR_DRIVERS: Mapping[str, Callable[[Case], None]] = {
+    "PatchAnnotations": annotate,
+    "GetNodeDevices": node_devices,
+    "Fit": fit,
 }

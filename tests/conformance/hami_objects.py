@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from muster.dialects.hami.filter import FilterState, HeldShares
 from muster.dialects.hami.quota import QuotaLine, Quotas
 from muster.dialects.hami.settings import HamiSettings
-from muster.engine.contracts import Vendor
+from muster.engine.devices_vendor import cordoned
 from muster.model.device import (
     Card,
     ContainerShares,
@@ -21,12 +22,14 @@ from muster.model.device import (
     Placement,
     Share,
 )
-from muster.vendors.nvidia import cordoned, vendor
-from muster.vendors.nvidia.settings import NAME, NvidiaSettings
-from tests.conformance.cases import Skip
+from muster.vendors.enflame import CUT, PROFILES
+from muster.vendors.metax.shared import BETWEEN, CLASS
+from muster.vendors.nvidia.settings import NAME
 
 Json = Mapping[str, Any]
 PERCENT_NOT_GIVEN = 101
+WIDEST = "6g.40gb"  # the profile of a whole card in the cases
+BY_AMOUNTS = -1  # in place of a percentage: memory and cores are given instead of slices
 
 # Cards and shares ----------------------------------------------------------------------------------------------------
 
@@ -85,15 +88,14 @@ def device_struct(device: Device) -> Json:
     }
 
 
-def card(body: Json, node: Json | None) -> Card:
+def card(body: Json, node: Json | None, vendor: str = NAME) -> Card:
     """A card with its use; the links and the cordon are told by its node."""
-    cached = ((node or {}).get("Devices") or {}).get(NAME) or ()
+    cached = ((node or {}).get("Devices") or {}).get(vendor) or ()
     links = {item["ID"]: item["DevicePairScore"]["Scores"] or {} for item in cached}
-    annotations = ((node or {}).get("Node") or {}).get("metadata", {}).get("annotations") or {}
     device = Device(
         uuid=body["ID"],
         index=body["Index"],
-        vendor=NAME,
+        vendor=vendor,
         model=body["Type"],
         memory_mib=body["Totalmem"],
         cores=body["Totalcore"],
@@ -103,6 +105,7 @@ def card(body: Json, node: Json | None) -> Card:
         is_healthy=body["Health"],
         profiles=profiles(body["MigProfiles"]),
         pair_scores=links.get(body["ID"], {}),
+        details=details(body["CustomInfo"]),
     )
     use = DeviceUse(
         slots=body["Used"],
@@ -111,8 +114,24 @@ def card(body: Json, node: Json | None) -> Card:
         partitions=tuple(
             Partition(item["Profile"], placement(item["Placement"])) for item in body["MigAllocationsInUse"] or ()
         ),
+        marks=tuple(_class_of(item) for item in body.get("PodInfos") or ()),
     )
-    return Card(cordoned((device,), annotations)[0], use)
+    return Card(cordoned((device,), node_annotations(node))[0], use)
+
+
+def node_annotations(node: Json | None) -> Mapping[str, str]:
+    return ((node or {}).get("Node") or {}).get("metadata", {}).get("annotations") or {}
+
+
+def details(body: Json | None) -> dict[str, str]:
+    """What only a vendor understands of its card."""
+    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in (body or {}).items()}
+    return {name: text.removesuffix(".0") for name, text in texts.items()}
+
+
+def _class_of(pod: Json) -> str:
+    """What a pod on a card tells of itself; the policy of the card itself is among its details."""
+    return (pod["Pod"]["metadata"].get("annotations") or {}).get(CLASS, "") + BETWEEN
 
 
 def share(body: Json) -> Share:
@@ -133,6 +152,16 @@ def containers(items: list[list[Json] | None]) -> ContainerShares:
     return tuple(tuple(share(item) for item in group or ()) for group in items)
 
 
+def told_devices(groups: list[list[Json] | None]) -> Iterator[Device]:
+    """The cards of shares as far as the shares themselves tell of them."""
+    for item in (item for group in groups for item in group or ()):
+        info = item["CustomInfo"] or {}
+        known = (
+            {PROFILES: json.dumps({info["profileName"]: info["profileID"], WIDEST: ""})} if "profileID" in info else {}
+        )
+        yield Device(uuid=item["UUID"], index=item["Idx"], details={**details(info), **known})
+
+
 def share_struct(one: Share) -> Json:
     """A share as an annotation tells it."""
     return {"UUID": one.uuid, "Type": one.vendor, "Usedmem": one.memory_mib, "Usedcores": one.cores}
@@ -145,6 +174,10 @@ def chosen_struct(one: Share) -> Json:
 
 def request(body: Json) -> DeviceRequest:
     percent = body["MemPercentagereq"]
+    if body["Type"] == CUT:  # slices and memory share a field there; the percentage tells which is meant
+        is_sliced = percent == 0
+        amounts = {"slices": body["Memreq"]} if is_sliced else {"memory_mib": body["Memreq"]}
+        return DeviceRequest(vendor=CUT, count=body["Nums"], cores=body["Coresreq"], **amounts)
     return DeviceRequest(
         vendor=body["Type"],
         count=body["Nums"],
@@ -158,44 +191,18 @@ def request_struct(one: DeviceRequest | None) -> Json:
     if one is None:
         return {"Type": "", "Nums": 0, "Memreq": 0, "MemPercentagereq": 0, "Coresreq": 0}
     percent = PERCENT_NOT_GIVEN if one.memory_percent is None else one.memory_percent
+    if one.vendor == CUT:
+        percent = 0 if one.slices else BY_AMOUNTS
     return {
         "Type": one.vendor,
         "Nums": one.count,
-        "Memreq": one.memory_mib,
+        "Memreq": one.slices or one.memory_mib,
         "MemPercentagereq": percent,
         "Coresreq": one.cores,
     }
 
 
 # Settings ------------------------------------------------------------------------------------------------------------
-
-
-def nvidia(config: Json) -> Vendor:
-    """NVIDIA under a recorded configuration of it."""
-    return vendor(
-        NvidiaSettings(
-            count_resource=config["ResourceCountName"],
-            memory_resource=config["ResourceMemoryName"],
-            memory_percent_resource=config["ResourceMemoryPercentageName"],
-            cores_resource=config["ResourceCoreName"],
-            priority_resource=config["ResourcePriority"],
-            memory_factor=config["MemoryFactor"],
-            default_memory_mib=config["DefaultMemory"],
-            default_cores=config["DefaultCores"],
-            default_count=config["DefaultGPUNum"],
-            core_policy=config["GPUCorePolicy"],
-            hides_cards=config["OverwriteEnv"],
-            runtime_class=config["RuntimeClassName"],
-        )
-    )
-
-
-def nvidia_of(body: Json) -> Vendor:
-    """The NVIDIA vendor that a case's shared configuration registers."""
-    device = (body["_config"].get("devices") or {}).get(NAME)
-    if device is None or device["type"] != "*nvidia.NvidiaGPUDevices":
-        raise Skip("the case registers another vendor, or a stand-in for one")
-    return nvidia(device["fields"]["config"])
 
 
 def settings(config: Json) -> HamiSettings:

@@ -23,9 +23,10 @@ from muster.dialects.hami.settings import (
     WEIGHTS,
     HamiSettings,
 )
-from muster.engine.contracts import Vendor
+from muster.engine.contracts import Assigned, Vendor
 from muster.engine.devices_order import is_of_vendor
 from muster.engine.devices_pod import PodCards
+from muster.engine.devices_vendor import counted
 from muster.engine.node_table_rows import TableNode
 from muster.engine.slices_ask import CARD_AFFINITY, CARD_ANTI_AFFINITY, CardAsk, read_neighbours
 from muster.model.device import ContainerShares, Device, Share
@@ -33,7 +34,7 @@ from muster.model.errors import InvalidObject
 from muster.model.fields import Fields, shown
 from muster.model.slices import CardRequests, PodTag, Slices
 
-_CHOOSING = (NODE_POLICY, CARD_POLICY, WEIGHTS, CARD_AFFINITY, CARD_ANTI_AFFINITY)
+_CHOOSING = frozenset((NODE_POLICY, CARD_POLICY, WEIGHTS, CARD_AFFINITY, CARD_ANTI_AFFINITY))
 
 
 # Nodes ---------------------------------------------------------------------------------------------------------------
@@ -43,8 +44,15 @@ def table_devices(node: Fields, vendors: Iterable[Vendor]) -> NodeCards:
     """The cards of a node as the table takes them in: each vendor's by their index, each name once."""
     devices: dict[str, Device] = {}
     problems: list[InvalidObject] = []
+    status = node.child("status")
+    annotations = node.child("metadata").child("annotations").values
+    named = status.child("capacity").values.keys() | status.child("allocatable").values.keys()
     for vendor in vendors:
-        read = node_cards(node, (vendor,))
+        is_registered = vendor.register in annotations
+        if not is_registered and (vendor.is_counted or vendor.resources.names.isdisjoint(named)):
+            continue
+        is_countable = bool(vendor.register) and not is_registered
+        read = counted_cards(node, vendor) if is_countable else node_cards(node, (vendor,))
         problems.extend(read.problems)
         for device in sorted(read.devices, key=lambda device: device.index):
             if device.uuid in devices:
@@ -52,8 +60,23 @@ def table_devices(node: Fields, vendors: Iterable[Vendor]) -> NodeCards:
                 problems.append(
                     InvalidObject(path, f"registers the card {device.uuid} twice", "give each its own name")
                 )
-            devices.setdefault(device.uuid, device)
+            devices.setdefault(device.uuid, replace(device, is_counted=vendor.is_counted))
     return NodeCards(tuple(devices.values()), tuple(problems))
+
+
+def counted_cards(node: Fields, vendor: Vendor) -> NodeCards:
+    """Whole cards that a node has without registering them: their number is known, their memory is not."""
+    resource = vendor.resources.count
+    try:
+        count = counted(node, resource)
+    except InvalidObject as problem:
+        return NodeCards(problems=(problem,))
+    name = node.child("metadata").text("name")
+    devices = (
+        Device(uuid=f"{name}-{vendor.name}-{index}", index=index, vendor=vendor.name, model=vendor.name)
+        for index in range(count)
+    )
+    return NodeCards(tuple(devices))
 
 
 # What pods ask -------------------------------------------------------------------------------------------------------
@@ -64,14 +87,15 @@ def card_requests(pod: Fields, vendors: Sequence[Vendor]) -> CardRequests | None
     requests = requests_of(pod, vendors)
     if not any(requests):
         return None
-    # Vendors name their annotations as they name their resources: nvidia.com/gpu, nvidia.com/use-gputype.
-    families = tuple(vendor.resources.count.partition("/")[0] + "/" for vendor in vendors)
+    named = {name for asked in requests for name in asked}
+    meant = [vendor for vendor in vendors if vendor.name in named]
+    wished = _CHOOSING.union(*(vendor.wish_names for vendor in meant))
     annotations = pod.child("metadata").text_map("annotations")
-    chosen = sorted(item for item in annotations.items() if item[0] in _CHOOSING or item[0].startswith(families))
     return CardRequests(
         by_container=tuple(tuple(asked.values()) for asked in requests),
         init_count=init_count(pod),
-        annotations=tuple(chosen),
+        annotations=tuple(sorted(item for item in annotations.items() if item[0] in wished)),
+        is_by_name=not all(vendor.is_counted for vendor in meant),
     )
 
 
@@ -79,7 +103,8 @@ def card_ask(asked: CardRequests, vendors: Iterable[Vendor], settings: HamiSetti
     """The same as the engine takes it; mistakes in the annotations raise `InvalidObject`."""
     annotations = dict(asked.annotations)
     policy = pod_policy(annotations, settings)
-    known = {vendor.name: vendor for vendor in vendors}
+    named = {request.vendor for requests in asked.by_container for request in requests}
+    known = {vendor.name: vendor for vendor in vendors if vendor.name in named}
     pod = PodCards(
         requests=tuple({request.vendor: request for request in requests} for requests in asked.by_container),
         vendors=known,
@@ -118,8 +143,10 @@ def held_slices(
     pod's containers ask for is the whole card too, and where a claim cannot be read every card of that vendor is taken.
     """
     claim = _Claim(pod, {device.uuid: device for device in devices})
+    annotations = pod.child("metadata").child("annotations").values
     for vendor in vendors:
-        claim.read(vendor)
+        if vendor.allocated in annotations:
+            claim.read(vendor)
     if granted is not None:
         if claim.shares and _memory_by_card(claim.shares) != _memory_by_card(granted.shares):
             claim.complain("tell of other cards than the pod was given")
@@ -258,7 +285,8 @@ def slice_annotations(
 ) -> dict[str, str]:
     """What is written on a pod that got these slices of a node's cards, as the node's plugin reads it."""
     known = {vendor.name: vendor for vendor in vendors}
+    assigned = Assigned(node=node.name, now_s=now_s, devices=node.devices)
     annotations = {ASSIGNED_NODE: node.name, ASSIGNED_AT: str(now_s)}
     for name, containers in slices.given:
-        annotations.update(known[name].annotate(pod, written_shares(containers, name, node.devices)))
+        annotations.update(known[name].annotate(pod, written_shares(containers, name, node.devices), assigned))
     return annotations

@@ -12,7 +12,7 @@ from muster.dialects.hami.policy import pod_policy
 from muster.dialects.hami.quota import Quotas, amounts_of, charged, fits_quota, released
 from muster.dialects.hami.requests import init_count, requests_of
 from muster.dialects.hami.settings import ASSIGNED_AT, ASSIGNED_NODE, DEFAULTS, HamiSettings
-from muster.engine.contracts import Vendor
+from muster.engine.contracts import Assigned, Vendor
 from muster.engine.devices_pod import CardsTry, PodCards, try_pod
 from muster.model.device import Card, Cards, ContainerShares, Device, Share, standing_shares, take
 from muster.model.fields import Fields
@@ -155,10 +155,11 @@ class _Placed:
 def _placed(ask: _Ask, got: _Placed, *, state: FilterState, now_s: int) -> FilterAnswer:
     """The answer that gives the pod its node and its shares."""
     vendors = ask.cards.vendors
+    assigned = Assigned(node=got.node, now_s=now_s, devices=state.nodes[got.node])
     annotations = {ASSIGNED_NODE: got.node, ASSIGNED_AT: str(now_s)}
     for name, containers in got.shares.items():
-        written = written_shares(containers, name, state.nodes[got.node])
-        annotations.update(vendors[name].annotate(ask.pod, written))
+        written = written_shares(containers, name, assigned.devices)
+        annotations.update(vendors[name].annotate(ask.pod, written, assigned))
     held = HeldShares(
         uid=ask.uid,
         namespace=ask.namespace,

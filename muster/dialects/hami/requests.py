@@ -29,5 +29,9 @@ def requests_of(pod: Fields, vendors: Iterable[Vendor]) -> ContainerRequests:
 
 
 def _requests_of(container: Fields, vendors: tuple[Vendor, ...]) -> dict[str, DeviceRequest]:
-    asked = {vendor.name: vendor.request_of(container) for vendor in vendors}
+    resources = container.child("resources")
+    named = resources.child("limits").values.keys() | resources.child("requests").values.keys()
+    # Most containers ask for no cards, and those who do for one vendor's: nobody else has to look.
+    meant = [vendor for vendor in vendors if not vendor.resources.names.isdisjoint(named)]
+    asked = {vendor.name: vendor.request_of(container) for vendor in meant}
     return {name: request for name, request in asked.items() if request is not None and request.count > 0}

@@ -66,7 +66,8 @@ class Webhook:
 
     def _with_defaults(self, pod: Fields) -> tuple[Fields, bool]:
         """The pod with what each vendor adds to its containers, and whether any of them asks for cards."""
-        spec = dict(pod.child("spec").values)
+        spec, metadata = dict(pod.child("spec").values), pod.child("metadata")
+        annotations = before = metadata.text_map("annotations")
         is_asking = False
         for part in ("initContainers", "containers"):
             containers = []
@@ -74,15 +75,19 @@ class Webhook:
                 for vendor in self.vendors:
                     if vendor.admit is None:
                         continue
-                    admitted = vendor.admit(container)
+                    admitted = vendor.admit(container, annotations)
                     container = Fields(admitted.container, container.path)
+                    annotations = {**annotations, **admitted.annotations}
                     is_asking = is_asking or admitted.is_asking
                     if admitted.runtime_class and not spec.get("runtimeClassName"):
                         spec["runtimeClassName"] = admitted.runtime_class
                 containers.append(container.values)
             if containers:
                 spec[part] = containers
-        return Fields({**pod.values, "spec": spec}, pod.path), is_asking
+        changed = {**pod.values, "spec": spec}
+        if annotations != before:
+            changed["metadata"] = {**metadata.values, "annotations": annotations}
+        return Fields(changed, pod.path), is_asking
 
     def _taken_over(self, pod: Fields) -> tuple[Fields, str]:
         """The pod under this scheduler, and what stands against it; an empty text: nothing."""

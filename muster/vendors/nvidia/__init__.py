@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from muster.engine.contracts import Vendor
+from muster.engine.contracts import Assigned, Vendor
 from muster.engine.devices_text import (
     allocation_text,
     read_allocation,
@@ -14,8 +14,8 @@ from muster.engine.devices_text import (
     read_register,
     with_pair_scores,
 )
+from muster.engine.devices_vendor import cordoned, register_of
 from muster.model.device import ContainerShares, Device
-from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
 from muster.vendors.nvidia.admission import admit
 from muster.vendors.nvidia.mig import (
@@ -26,10 +26,10 @@ from muster.vendors.nvidia.mig import (
     settle,
     with_partitions,
 )
-from muster.vendors.nvidia.requests import listed, request_of, wishes_of
+from muster.vendors.nvidia.requests import WISHES, request_of, wishes_of
 from muster.vendors.nvidia.settings import NAME, NvidiaSettings
 
-REGISTER, LINKS, CORDON = "hami.io/node-nvidia-register", "hami.io/node-nvidia-score", "hami.io/device-cordon"
+REGISTER, LINKS = "hami.io/node-nvidia-register", "hami.io/node-nvidia-score"
 TO_ALLOCATE, ALLOCATED = "hami.io/vgpu-devices-to-allocate", "hami.io/vgpu-devices-allocated"
 PARTITIONS = "hami.io/vgpu-mig-allocations"
 
@@ -39,23 +39,13 @@ def devices_of(node: Fields) -> tuple[Device, ...]:
     metadata = node.child("metadata")
     annotations = metadata.text_map("annotations")
     path = metadata.at("annotations")
-    if REGISTER not in annotations:
-        raise InvalidObject(f"{path}[{REGISTER}]", "is missing", "the node's device plugin writes it")
-    devices = tuple(
-        replace(device, vendor=NAME) for device in read_register(annotations[REGISTER], f"{path}[{REGISTER}]")
-    )
+    devices = tuple(replace(device, vendor=NAME) for device in read_register(*register_of(node, REGISTER)))
     if annotations.get(LINKS):
         devices = with_pair_scores(devices, read_pair_scores(annotations[LINKS], f"{path}[{LINKS}]"))
     return cordoned(devices, annotations)
 
 
-def cordoned(devices: tuple[Device, ...], annotations: Mapping[str, str]) -> tuple[Device, ...]:
-    """The cards with those marked that the node's annotations keep from new pods."""
-    named = frozenset(listed(annotations.get(CORDON, "")))
-    return tuple(replace(device, is_cordoned=device.uuid in named) for device in devices)
-
-
-def annotate(_pod: Fields, containers: ContainerShares) -> Mapping[str, str]:
+def annotate(_pod: Fields, containers: ContainerShares, _assigned: Assigned) -> Mapping[str, str]:
     """What is written on a pod that got these shares; nothing where it got none."""
     if not containers:
         return {}
@@ -86,10 +76,14 @@ def vendor(settings: NvidiaSettings) -> Vendor:
         request_of=partial(request_of, settings=settings),
         annotate=annotate,
         shares_of=shares_of,
+        register=REGISTER,
+        allocated=ALLOCATED,
         wishes_of=wishes_of,
+        wish_names=WISHES,
         admit=partial(admit, settings=settings),
         fit=fits_partition,
         settle=settle,
+        is_counted=True,
     )
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.engine.contracts import AdmittedContainer
+from muster.engine.devices_vendor import WHOLE_PERCENT, asked, with_amounts
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
 from muster.model.quantity import Quantity
-from muster.vendors.nvidia.requests import WHOLE_PERCENT, asked
 from muster.vendors.nvidia.settings import DEFAULT_CORE_POLICY, NvidiaSettings
 
 PRIORITY_VARIABLE = "CUDA_TASK_PRIORITY"
@@ -19,7 +19,7 @@ NO_CARDS = "none"
 ALL_CORES = "100"
 
 
-def admit(container: Fields, settings: NvidiaSettings) -> AdmittedContainer:
+def admit(container: Fields, _annotations: Mapping[str, str], settings: NvidiaSettings) -> AdmittedContainer:
     """The container with its defaults filled in; it is not changed where it stands."""
     _check_percent(container, settings)
     limits = container.child("resources").quantities("limits")
@@ -77,10 +77,7 @@ def _variables(limits: Mapping[str, Quantity], is_asking: bool, settings: Nvidia
 
 
 def _changed(container: Fields, limits: Mapping[str, str], variables: Mapping[str, str]) -> Mapping[str, Any]:
-    changed = dict(container.values)
-    if limits:
-        resources = container.child("resources")
-        changed["resources"] = {**resources.values, "limits": {**resources.child("limits").values, **limits}}
+    changed = with_amounts(container, limits, {})
     if variables:
         added = [{"name": name, "value": value} for name, value in variables.items()]
         changed["env"] = [*container.items("env"), *added]

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from muster.engine.devices import CardWishes
+from muster.engine.devices_vendor import WHOLE_PERCENT, asked, listed, whole
 from muster.model.device import AMOUNT_MAX, DeviceRequest
-from muster.model.fields import INT64_MAX, Fields
-from muster.model.quantity import Quantity
+from muster.model.fields import Fields
 from muster.vendors.nvidia.settings import NAME, NvidiaSettings
 
 USE_TYPE, AVOID_TYPE = "nvidia.com/use-gputype", "nvidia.com/nouse-gputype"
 USE_UUID, AVOID_UUID = "nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid"
 NUMA_BIND = "nvidia.com/numa-bind"
 MODE = "nvidia.com/vgpu-mode"
-WHOLE_PERCENT = 100
+WISHES = frozenset((USE_TYPE, AVOID_TYPE, USE_UUID, AVOID_UUID, NUMA_BIND, MODE))
 TRUE = ("1", "t", "T", "true", "TRUE", "True")  # what Go reads as true
 
 
 def request_of(container: Fields, settings: NvidiaSettings) -> DeviceRequest | None:
     """The cards that a container asks for; nothing where its memory is no amount that a card could have."""
-    count = _whole(asked(container, settings.count_resource))
+    count = whole(asked(container, settings.count_resource))
     if count is None or count <= 0:
         return None
     memory, percent = _memory(container, settings), _percent(container, settings)
@@ -38,40 +38,24 @@ def request_of(container: Fields, settings: NvidiaSettings) -> DeviceRequest | N
     )
 
 
-def asked(container: Fields, resource: str) -> Quantity | None:
-    """The limit of a resource, or the request where there is no limit."""
-    if not resource:
-        return None
-    resources = container.child("resources")
-    limit = resources.child("limits").quantity(resource)
-    return limit if limit is not None else resources.child("requests").quantity(resource)
-
-
 def _memory(container: Fields, settings: NvidiaSettings) -> int | None:
     """The memory of each card in MiB, 0 where none is given, `None` where it is out of all bounds."""
     given = asked(container, settings.memory_resource)
     if given is None:
         return 0
     factor = settings.resources.memory_factor
-    amount = _whole(given)
+    amount = whole(given)
     return amount * factor if amount is not None and 0 <= amount <= AMOUNT_MAX // factor else None
 
 
 def _percent(container: Fields, settings: NvidiaSettings) -> int | None:
-    amount = _whole(asked(container, settings.memory_percent_resource))
+    amount = whole(asked(container, settings.memory_percent_resource))
     return None if amount is None or amount <= 0 else min(amount, WHOLE_PERCENT)
 
 
 def _cores(container: Fields, settings: NvidiaSettings) -> int:
-    amount = _whole(asked(container, settings.cores_resource))
+    amount = whole(asked(container, settings.cores_resource))
     return settings.default_cores if amount is None else min(max(0, amount), AMOUNT_MAX)
-
-
-def _whole(quantity: Quantity | None) -> int | None:
-    """A quantity as a whole number; `None` where it is none or has a fraction."""
-    if quantity is None or quantity.exponent < 0:
-        return None
-    return quantity.scaled(0, INT64_MAX)
 
 
 def wishes_of(annotations: Mapping[str, str]) -> CardWishes:
@@ -84,8 +68,3 @@ def wishes_of(annotations: Mapping[str, str]) -> CardWishes:
         modes=annotations.get(MODE) or None,
         is_on_one_numa=annotations.get(NUMA_BIND) in TRUE,
     )
-
-
-def listed(text: str) -> tuple[str, ...]:
-    """The parts of a list with commas, without blanks."""
-    return tuple(part.strip() for part in text.split(",") if part.strip())

@@ -14,7 +14,7 @@ GPU, MEM, PERCENT, CORES = (f"nvidia.com/{name}" for name in ("gpu", "gpumem", "
 
 def limits_of(limits: dict[str, str], **settings: object) -> dict[str, str]:
     container = Fields({"name": "c", "resources": {"limits": limits}})
-    return admit(container, NvidiaSettings(**settings)).container["resources"]["limits"]
+    return admit(container, {}, NvidiaSettings(**settings)).container["resources"]["limits"]
 
 
 @pytest.mark.parametrize(
@@ -37,14 +37,14 @@ def test_limits(limits, settings, want):
 def test_environment():
     settings = NvidiaSettings(hides_cards=True, core_policy="force", runtime_class="nvidia")
     env = [{"name": "X", "value": "1"}]
-    asking = admit(Fields({"env": env, "resources": {"limits": {GPU: "1", "nvidia.com/priority": "1"}}}), settings)
+    asking = admit(Fields({"env": env, "resources": {"limits": {GPU: "1", "nvidia.com/priority": "1"}}}), {}, settings)
     assert [one["name"] for one in asking.container["env"]] == [
         "X",
         "CUDA_TASK_PRIORITY",
         "GPU_CORE_UTILIZATION_POLICY",
     ]
     assert asking.runtime_class == "nvidia"
-    other = admit(Fields({}), settings)
+    other = admit(Fields({}), {}, settings)
     assert other.container["env"][-1] == {"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"}
     assert (other.is_asking, other.runtime_class) == (False, "")
     assert env == [{"name": "X", "value": "1"}], "the container given is not changed"

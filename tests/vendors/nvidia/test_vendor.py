@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from muster.engine.contracts import Assigned
 from muster.model.device import Device, Share
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
@@ -32,10 +33,10 @@ def test_a_node_that_registers_nothing():
 
 def test_annotations_go_both_ways():
     shares = ((Share(uuid="a", vendor="NVIDIA", memory_mib=5, cores=1),), ())
-    annotations = VENDOR.annotate(Fields({}), shares)
+    annotations = VENDOR.annotate(Fields({}), shares, Assigned())
     assert annotations[ALLOCATED] == "a,NVIDIA,5,1:;;"
     assert VENDOR.shares_of(Fields({"metadata": {"annotations": annotations}})) == (*shares, ())
-    assert VENDOR.annotate(Fields({}), ()) == {}
+    assert VENDOR.annotate(Fields({}), (), Assigned()) == {}
 
 
 def test_oversubscription():
