@@ -228,10 +228,10 @@ def best_groups(case: Case) -> None:
     """Cards out of as few groups as possible: Ascend's networks, Vastai's boards."""
     given = case.body["input"]
     shares = [objects.share(item) for item in given["containerDevices"]]
-    known = {
-        item["UUID"]: objects.details(item["CustomInfo"]) for item in given["containerDevices"] if item["CustomInfo"]
-    }
-    groups = {uuid: said.get(NETWORK, said.get(BOARD, "")) for uuid, said in known.items()}
+    known = {item["UUID"]: objects.details(item["CustomInfo"]) for item in given["containerDevices"]}
+    for devices in ((given.get("nodeInfo") or {}).get("Devices") or {}).values():
+        known |= {item["ID"]: objects.details(item["CustomInfo"]) for item in devices}
+    groups = {uuid: said[name] for uuid, said in known.items() for name in (NETWORK, BOARD) if name in said}
     got = [one.uuid for one in fullest_groups(shares, given["reqNum"], groups)]
     expect_equal("cards", got, [item["UUID"] for item in case.body["output"][0]])
 

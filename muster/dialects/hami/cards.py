@@ -13,7 +13,13 @@ from muster.dialects.hami.filter import written_shares
 from muster.dialects.hami.policy import pod_policy
 from muster.dialects.hami.quota import amounts_of
 from muster.dialects.hami.read import NodeCards, held_shares, node_cards
-from muster.dialects.hami.requests import containers_of, init_count, requests_of
+from muster.dialects.hami.requests import (
+    containers_of,
+    init_count,
+    read_requests,
+    request_problem,
+    requests_of,
+)
 from muster.dialects.hami.settings import (
     ASSIGNED_AT,
     ASSIGNED_NODE,
@@ -83,8 +89,19 @@ def counted_cards(node: Fields, vendor: Vendor) -> NodeCards:
 
 
 def card_requests(pod: Fields, vendors: Sequence[Vendor]) -> CardRequests | None:
-    """What a pod asks of cards, with those annotations that say which cards and how; `None`: no card."""
-    requests = requests_of(pod, vendors)
+    """What a pod asks of cards, with those annotations that say which cards and how; `None`: no card.
+
+    Amounts that no card could have are mistakes, but not those of vendors whose cards are given out by number as well:
+    their containers get whole cards.
+    """
+    requests = []
+    for container in containers_of(pod):
+        asked, unread = read_requests(container, vendors)
+        requests.append(asked)
+        for vendor in unread:
+            problem = None if vendor.is_counted else request_problem(container, vendor)
+            if problem is not None:
+                raise problem
     if not any(requests):
         return None
     named = {name for asked in requests for name in asked}
