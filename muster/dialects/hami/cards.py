@@ -14,11 +14,13 @@ from muster.dialects.hami.policy import pod_policy
 from muster.dialects.hami.quota import amounts_of
 from muster.dialects.hami.read import NodeCards, held_shares, node_cards
 from muster.dialects.hami.requests import (
+    container_requests,
     containers_of,
     init_count,
-    read_requests,
+    is_sized,
     request_problem,
     requests_of,
+    vendors_named,
 )
 from muster.dialects.hami.settings import (
     ASSIGNED_AT,
@@ -35,7 +37,7 @@ from muster.engine.devices_pod import PodCards
 from muster.engine.devices_vendor import counted
 from muster.engine.node_table_rows import TableNode
 from muster.engine.slices_ask import CARD_AFFINITY, CARD_ANTI_AFFINITY, CardAsk, read_neighbours
-from muster.model.device import ContainerShares, Device, Share
+from muster.model.device import ContainerShares, Device, DeviceRequest, Share
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields, shown
 from muster.model.slices import CardRequests, PodTag, Slices
@@ -91,29 +93,43 @@ def counted_cards(node: Fields, vendor: Vendor) -> NodeCards:
 def card_requests(pod: Fields, vendors: Sequence[Vendor]) -> CardRequests | None:
     """What a pod asks of cards, with those annotations that say which cards and how; `None`: no card.
 
-    Amounts that no card could have are mistakes, but not those of vendors whose cards are given out by number as well:
-    their containers get whole cards.
+    Containers that name more than a number of cards are read as HAMi's webhook would store them. Amounts that no card
+    could have are mistakes, but not those of vendors whose cards are given out by number as well: there the container
+    gets whole cards.
     """
-    requests = []
+    requests: list[dict[str, DeviceRequest]] = []
+    meant: dict[str, Vendor] = {}
+    annotations: Mapping[str, str] | None = None  # read where they matter
     for container in containers_of(pod):
-        asked, unread = read_requests(container, vendors)
+        named = vendors_named(container, vendors)
+        if named and annotations is None:
+            annotations = pod.child("metadata").text_map("annotations")
+        for vendor in named:
+            if vendor.admit is not None and not vendor.is_counted and is_sized(container, vendor):
+                assert annotations is not None, "somebody is named, so they have been read"
+                admitted = vendor.admit(container, annotations)
+                container = Fields(admitted.container, container.path)
+                annotations = {**annotations, **admitted.annotations}
+        asked = container_requests(container, named)
         requests.append(asked)
-        for vendor in unread:
-            problem = None if vendor.is_counted else request_problem(container, vendor)
-            if problem is not None:
-                raise problem
-    if not any(requests):
+        meant |= {vendor.name: vendor for vendor in named if vendor.name in asked}
+        _check_unread(container, [one for one in named if one.name not in asked and not one.is_counted])
+    if not meant or annotations is None:
         return None
-    named = {name for asked in requests for name in asked}
-    meant = [vendor for vendor in vendors if vendor.name in named]
-    wished = _CHOOSING.union(*(vendor.wish_names for vendor in meant))
-    annotations = pod.child("metadata").text_map("annotations")
+    wished = _CHOOSING.union(*(vendor.wish_names for vendor in meant.values()))
     return CardRequests(
         by_container=tuple(tuple(asked.values()) for asked in requests),
         init_count=init_count(pod),
         annotations=tuple(sorted(item for item in annotations.items() if item[0] in wished)),
-        is_by_name=not all(vendor.is_counted for vendor in meant),
+        is_by_name=not all(vendor.is_counted for vendor in meant.values()),
     )
+
+
+def _check_unread(container: Fields, vendors: Iterable[Vendor]) -> None:
+    for vendor in vendors:
+        problem = request_problem(container, vendor)
+        if problem is not None:
+            raise problem
 
 
 def card_ask(asked: CardRequests, vendors: Iterable[Vendor], settings: HamiSettings = DEFAULTS) -> CardAsk:

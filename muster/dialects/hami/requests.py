@@ -26,22 +26,29 @@ def init_count(pod: Fields) -> int:
 def requests_of(pod: Fields, vendors: Iterable[Vendor]) -> ContainerRequests:
     """What each container asks for."""
     known = tuple(vendors)
-    return tuple(read_requests(container, known)[0] for container in containers_of(pod))
+    return tuple(container_requests(one, vendors_named(one, known)) for one in containers_of(pod))
 
 
-def read_requests(
-    container: Fields, vendors: Sequence[Vendor]
-) -> tuple[dict[str, DeviceRequest], tuple[Vendor, ...]]:
-    """What a container asks for, and those of whom it names resources without asking for anything."""
+def vendors_named(container: Fields, vendors: Sequence[Vendor]) -> list[Vendor]:
+    """Those whose resources a container names: most containers name nobody's, and nobody else has to look."""
+    named = _resources_named(container)
+    return [vendor for vendor in vendors if not vendor.resources.names.isdisjoint(named)]
+
+
+def is_sized(container: Fields, vendor: Vendor) -> bool:
+    """Whether a container names more than a number of a vendor's cards."""
+    return not (vendor.resources.names - {vendor.resources.count}).isdisjoint(_resources_named(container))
+
+
+def _resources_named(container: Fields) -> set[str]:
     resources = container.child("resources")
-    named = resources.child("limits").values.keys() | resources.child("requests").values.keys()
-    # Most containers ask for no cards, and those who do for one vendor's: nobody else has to look.
-    meant = [vendor for vendor in vendors if not vendor.resources.names.isdisjoint(named)]
-    if not meant:
-        return {}, ()
-    read = {vendor.name: vendor.request_of(container) for vendor in meant}
-    asked = {name: request for name, request in read.items() if request is not None and request.count > 0}
-    return asked, tuple(vendor for vendor in meant if vendor.name not in asked)
+    return resources.child("limits").values.keys() | resources.child("requests").values.keys()
+
+
+def container_requests(container: Fields, vendors: Iterable[Vendor]) -> dict[str, DeviceRequest]:
+    """What one container asks for."""
+    read = {vendor.name: vendor.request_of(container) for vendor in vendors}
+    return {name: request for name, request in read.items() if request is not None and request.count > 0}
 
 
 def request_problem(container: Fields, vendor: Vendor) -> InvalidObject | None:

@@ -79,7 +79,8 @@ def _run(slot: Slot, count: int) -> list[Any]:
 
 def _share(share: Share) -> list[Any]:
     base = [share.uuid, share.index, share.memory_mib, share.cores, share.slots]
-    return base + [[one.profile, one.placement.start, one.placement.size] for one in share.partitions]
+    marks = [share.mark] if share.mark else []
+    return base + [[one.profile, one.placement.start, one.placement.size] for one in share.partitions] + marks
 
 
 # Reading -------------------------------------------------------------------------------------------------------------
@@ -203,7 +204,11 @@ class _Reading:
         if not isinstance(uuid, str) or not all(_is_number(one, AMOUNT_MAX) for one in numbers):
             raise self.problem("has a slice that is none")
         index, memory_mib, cores, slots = numbers
-        partitions = tuple(self._partition(one) for one in parts[5:])
+        rest = parts[5:]
+        mark = rest.pop() if rest and isinstance(rest[-1], str) else ""
+        if len(mark) > NAME_MOST:
+            raise self.problem("has a slice with a mark that is none")
+        partitions = tuple(self._partition(one) for one in rest)
         return Share(
             uuid=uuid,
             vendor=vendor,
@@ -212,6 +217,7 @@ class _Reading:
             cores=cores,
             slots=slots,
             partitions=partitions,
+            mark=mark,
         )
 
     def _partition(self, value: Any) -> Partition:

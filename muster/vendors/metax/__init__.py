@@ -29,19 +29,8 @@ from muster.engine.devices_vendor import (
 )
 from muster.model.device import AMOUNT_MAX, WHOLE_CORES, ContainerShares, Device, DeviceRequest
 from muster.model.errors import InvalidObject
-from muster.model.fields import Fields, shown
-from muster.vendors.metax.shared import (
-    BEST_EFFORT,
-    CARD_QOS,
-    CLASS,
-    CLASSES,
-    ONLINE,
-    POLICIES,
-    QOS,
-    ZONE,
-    choose,
-    mark_of,
-)
+from muster.model.fields import Fields
+from muster.vendors.metax.shared import BEST_EFFORT, CARD_QOS, CLASS, ONLINE, QOS, ZONE, check_words, choose, mark_of
 
 WHOLE, SHARED = "Metax-GPU", "Metax-SGPU"
 CARD_MIB = 65536
@@ -118,27 +107,17 @@ def admit_shared(container: Fields, annotations: Mapping[str, str], family: Fami
     count = limited(container, family.resources.count)
     if count is None:
         return AdmittedContainer(container.values, False)
-    own_class = annotations.get(CLASS)
-    if own_class is not None:
-        _check_word(CLASS, own_class, CLASSES)
-        if count.scaled(0, AMOUNT_MAX) != 1:
-            path = f"{container.at('resources.limits')}[{family.resources.count}]"
-            raise InvalidObject(path, f"is {count}", f"a pod with {CLASS} gets one card")
-    if own_class == ONLINE:
-        return AdmittedContainer(container.values, True)
-    if QOS not in annotations:
-        return AdmittedContainer(container.values, True, annotations={QOS: BEST_EFFORT})
-    _check_word(QOS, annotations[QOS], POLICIES)
-    return AdmittedContainer(container.values, True)
-
-
-def _check_word(name: str, word: str, known: tuple[str, ...]) -> None:
-    if word not in known:
-        raise InvalidObject(f"metadata.annotations[{name}]", f"is {shown(word)}", "give one of " + ", ".join(known))
+    check_words(annotations)
+    if CLASS in annotations and count.scaled(0, AMOUNT_MAX) != 1:
+        path = f"{container.at('resources.limits')}[{family.resources.count}]"
+        raise InvalidObject(path, f"is {count}", f"a pod with {CLASS} gets one card")
+    needs_policy = annotations.get(CLASS) != ONLINE and QOS not in annotations
+    return AdmittedContainer(container.values, True, annotations={QOS: BEST_EFFORT} if needs_policy else {})
 
 
 def wishes_of(annotations: Mapping[str, str], family: Family) -> CardWishes:
     """Which cards the pod's annotations name, and what its shares tell of it."""
+    check_words(annotations)
     return replace(plain_wishes(annotations, family), mark=mark_of(annotations))
 
 

@@ -11,6 +11,8 @@ from dataclasses import replace
 
 from muster.engine.devices import CardReason, CardRules, Choice, Pick, asked_share, choose_cards
 from muster.model.device import WHOLE_CORES, Card, Cards, DeviceRequest, Share
+from muster.model.errors import InvalidObject
+from muster.model.fields import shown
 
 CLASS, QOS = "metax-tech.com/sgpu-app-class", "metax-tech.com/sgpu-qos-policy"
 ONLINE, OFFLINE = "online", "offline"
@@ -22,8 +24,19 @@ BETWEEN = "/"
 
 
 def mark_of(annotations: Mapping[str, str]) -> str:
-    """What a pod's shares tell of it: its class and its policy."""
-    return annotations.get(CLASS, "") + BETWEEN + annotations.get(QOS, "")
+    """What a pod's shares tell of it: its class and its policy, where it has any; other words say nothing."""
+    known = ((CLASS, CLASSES), (QOS, POLICIES))
+    words = [annotations[name] if annotations.get(name) in choices else "" for name, choices in known]
+    return BETWEEN.join(words) if any(words) else ""
+
+
+def check_words(annotations: Mapping[str, str]) -> None:
+    """A class that is none is a mistake, and so is a policy where one counts."""
+    is_online = annotations.get(CLASS) == ONLINE
+    for name, choices in ((CLASS, CLASSES), (QOS, () if is_online else POLICIES)):
+        if name in annotations and choices and annotations[name] not in choices:
+            path = f"metadata.annotations[{name}]"
+            raise InvalidObject(path, f"is {shown(annotations[name])}", "give one of " + ", ".join(choices))
 
 
 def choose(cards: Cards, request: DeviceRequest, rules: CardRules) -> Choice:
