@@ -243,8 +243,12 @@ class _Claim:
 
     def _asked_mib(self, vendor: Vendor) -> int:
         """The memory that the containers ask for all together; a part of a card counts as nothing, as it is of any."""
-        requests = requests_of(self._pod, (vendor,))[init_count(self._pod) :]
-        return sum(request.memory_mib * request.count for asked in requests for request in asked.values())
+        try:
+            asked = card_requests(self._pod, (vendor,))
+        except InvalidObject:
+            return 0
+        running = asked.by_container[asked.init_count :] if asked is not None else ()
+        return sum(request.memory_mib * request.count for requests in running for request in requests)
 
 
 def _whole(device: Device, vendor: Vendor) -> Share:

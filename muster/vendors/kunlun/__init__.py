@@ -106,7 +106,10 @@ def is_idle(card: Card, _request: DeviceRequest) -> bool:
 def can_share(card: Card, request: DeviceRequest) -> bool:
     """Whether the card has room, and all on it have shares of the same size."""
     use, device = card.use, card.device
-    has_room = device.is_healthy and request.memory_mib + use.memory_mib <= device.memory_mib
+    has_memory = request.memory_mib + use.memory_mib <= device.memory_mib
+    has_cores = not device.cores or request.cores + use.cores <= device.cores
+    has_place = not device.slots or use.slots < device.slots
+    has_room = device.is_healthy and has_memory and has_cores and has_place
     return has_room and (not use.slots or use.memory_mib // use.slots == request.memory_mib)
 
 

@@ -24,10 +24,10 @@ BETWEEN = "/"
 
 
 def mark_of(annotations: Mapping[str, str]) -> str:
-    """What a pod's shares tell of it: its class and its policy, where it has any; other words say nothing."""
-    known = ((CLASS, CLASSES), (QOS, POLICIES))
-    words = [annotations[name] if annotations.get(name) in choices else "" for name, choices in known]
-    return BETWEEN.join(words) if any(words) else ""
+    """What a pod's shares tell of it: its class, and its policy where that counts; other words say nothing."""
+    own_class = annotations.get(CLASS, "")
+    policy = "" if own_class == ONLINE else annotations.get(QOS, BEST_EFFORT)
+    return BETWEEN.join((own_class if own_class in CLASSES else "", policy if policy in POLICIES else ""))
 
 
 def check_words(annotations: Mapping[str, str]) -> None:
