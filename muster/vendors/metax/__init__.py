@@ -64,6 +64,8 @@ def shared_devices(node: Fields, family: Family) -> tuple[Device, ...]:
 
 
 def _shared_device(index: int, fields: Fields) -> Device:
+    if not fields.text("uuid"):
+        raise fields.error("uuid", "is missing", "give each card its name")
     return Device(
         uuid=fields.text("uuid"),
         index=index,
