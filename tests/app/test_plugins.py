@@ -80,5 +80,18 @@ def test_a_plugin_of_another_package_takes_part_only_when_it_is_named(folder, mo
     assert list(discover("trial", "INTEGRATION", Integration, ["extra"])) == ["batch/job"]
 
 
+def test_a_module_may_hold_several(folder):
+    folder("both", "from muster.jobs import job, pod\nINTEGRATIONS = (job.INTEGRATION, pod.INTEGRATION)")
+    assert list(discover("trial", "INTEGRATION", Integration)) == ["batch/job", "pod"]
+    folder("mixed", "INTEGRATIONS = (1,)")
+    with pytest.raises(PluginError, match="mixed does not define INTEGRATION as Integration"):
+        discover("trial", "INTEGRATION", Integration)
+
+
 def test_vendors_are_found():
-    assert "NVIDIA" in {name.upper() for name in vendors()}
+    found = vendors()
+    assert {"NVIDIA", "AMD", "Ascend910B3", "Ascend310P", "DCU", "MLU", "MR-V100", "Mthreads", "Metax-SGPU"} <= set(
+        found
+    )
+    assert {"kunlun", "XPU", "GCU", "Enflame", "Biren", "Vastai", "AWSNeuron"} <= set(found)
+    assert [name for name, vendor in found.items() if vendor.is_counted] == ["NVIDIA"]

@@ -6,7 +6,13 @@ import pytest
 
 from muster.engine.contracts import DeviceResources, Vendor
 from muster.engine.devices import CardReason, CardRules, CardWishes, choose_cards
-from muster.engine.devices_links import COMBINATIONS_MOST, best_connected, worst_connected
+from muster.engine.devices_links import (
+    COMBINATIONS_MOST,
+    best_connected,
+    fullest_groups,
+    togetherness,
+    worst_connected,
+)
 from muster.engine.devices_order import CardOrder, ScoreWeights, card_score, node_score, ordered
 from muster.engine.devices_pod import PodCards, try_pod
 from muster.engine.devices_text import (
@@ -174,6 +180,47 @@ def test_init_containers_count_by_their_peak():
     assert take((card("a"),), held)[0].use.memory_mib == 300
 
 
+# Groups --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cards", "count", "want"),
+    [
+        pytest.param("a1 b2 c2", 2, "bc", id="the fullest group"),
+        pytest.param("a1 b2 c2", 3, "bca", id="then the next"),
+        pytest.param("a1 b2", 2, "ab", id="the first of equals"),
+        pytest.param("a1 b c1", 3, "acb", id="those without a group last"),
+        pytest.param("a1", 5, "a", id="as many as there are"),
+    ],
+)
+def test_cards_of_few_groups(cards, count, want):
+    shares = [Share(uuid=one[0]) for one in cards.split()]
+    groups = {one[0]: one[1:] for one in cards.split() if one[1:]}
+    assert "".join(share.uuid for share in fullest_groups(shares, count, groups)) == want
+
+
+def test_togetherness():
+    groups = {"a": "1", "b": "1", "c": "2"}
+    one, two, other = (tuple(Share(uuid=uuid) for uuid in uuids) for uuids in ("ab", "abc", "x"))
+    assert togetherness((one, ()), groups) == 1
+    assert togetherness((one, two), groups) == pytest.approx(1 + 2 / 3)
+    assert togetherness((one, other), groups) == 0
+
+
+def test_a_vendor_offers_and_picks_in_its_own_way():
+    cards = (card("a"), card("b"), card("c"))
+    halves = CardRules(offer=lambda one, _request: Share(uuid=one.device.uuid, memory_mib=500))
+    assert [share.memory_mib for share in choose_cards(cards, ask(2), halves).shares] == [500, 500]
+    last = CardRules(pick=lambda found, count: found[-count:])
+    assert names(choose_cards(cards, ask(2), last)) == "ba"
+    assert choose_cards(cards, ask(4), last).text == "3/3 AllocatedCardsInsufficientRequest"
+
+
+def test_shares_carry_their_pod_s_mark():
+    (share,) = choose_cards((card(),), ask(), CardRules(CardWishes(mark="m"))).shares
+    assert (share.mark, card().plus(share).use.marks) == ("m", ("m",))
+
+
 # A pod on a node -----------------------------------------------------------------------------------------------------
 
 
@@ -187,6 +234,21 @@ def tried(*requests: DeviceRequest | None, init_count: int = 0, cards=None, **ru
     asked = tuple({"V": one} if one else {} for one in requests)
     pod = PodCards(requests=asked, vendors={"V": vendor()}, init_count=init_count)
     return try_pod(cards or (card("a"), card("b")), pod, **rules)
+
+
+def test_a_vendor_chooses_and_scores_itself():
+    seen = []
+
+    def choose(cards, request, rules):
+        seen.append(rules.held)
+        return choose_cards(tuple(reversed(cards)), request, rules)
+
+    own = vendor(choose=choose, score=lambda cards, containers: 10 * len(cards) + len(containers))
+    pod = PodCards(requests=({"V": ask()}, {"V": ask()}), vendors={"V": own})
+    result = try_pod((card("a"), card("b")), pod)
+    assert [[share.uuid for share in shares] for shares in result.shares["V"]] == [["a"], ["a"]]
+    assert [[share.uuid for share in held] for held in seen] == [[], ["a"]]
+    assert result.score == 22
 
 
 def test_containers_of_a_pod_share_its_node():

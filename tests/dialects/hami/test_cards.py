@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.app.plugins import vendors
 from muster.dialects.hami.cards import (
     card_ask,
     card_requests,
@@ -32,6 +33,7 @@ from tests.dialects.hami.builders import device, limits, pod
 
 ALLOCATED, REGISTER = "hami.io/vgpu-devices-allocated", "hami.io/node-nvidia-register"
 CARDS = (device("a"), device("b"))
+KNOWN = tuple(vendors().values())
 
 
 def node(*cards: dict[str, Any]) -> Fields:
@@ -65,6 +67,15 @@ def test_cards_of_a_node():
     assert [one.memory_mib for one in twice.devices] == [1000]
     assert "twice" in str(twice.problems[0])
     assert table_devices(Fields({}), (VENDOR,)).devices == ()
+
+
+def test_cards_that_are_only_counted():
+    status = {"allocatable": {"amd.com/gpu": "2", "kunlunxin.com/xpu": "1", "nvidia.com/gpu": "8"}}
+    read = table_devices(Fields({"metadata": {"name": "n"}, "status": status}), KNOWN)
+    assert {one.uuid: one.memory_mib for one in read.devices} == {"n-AMD-0": 0, "n-AMD-1": 0, "n-kunlun-0": 98304}
+    assert not any(one.is_counted for one in read.devices) and not read.problems
+    many = {"allocatable": {"amd.com/gpu": "1e9"}}
+    assert "at most 1024" in str(table_devices(Fields({"status": many}), KNOWN).problems[0])
 
 
 # Asks ----------------------------------------------------------------------------------------------------------------
@@ -218,3 +229,42 @@ def test_whole_cards_are_written_so_that_each_container_finds_its_own(asked, nam
     found = [shares_of_container(kept, f"c{number}", VENDOR) for number in range(len(want))]
     assert [" ".join(share.uuid for share in shares) for shares in found] == want
     assert all(share.memory_mib == CARDS[0].memory_mib for shares in found for share in shares)
+
+
+# Other vendors -------------------------------------------------------------------------------------------------------
+
+
+def asking(annotations: dict[str, str] | None = None, **amounts: str) -> Fields:
+    given = {name.replace("_", "-"): amount for name, amount in amounts.items()}
+    limited = {f"huawei.com/Ascend910B3{name.removeprefix('count')}": amount for name, amount in given.items()}
+    return Fields(
+        {"metadata": {"annotations": annotations or {}}, "spec": {"containers": [{"resources": {"limits": limited}}]}}
+    )
+
+
+def test_only_cards_of_the_vendor_named_will_do():
+    asked = card_requests(
+        asking({"hami.io/use-Ascend910B3-uuid": "a", "nvidia.com/use-gputype": "x"}, count="1"), KNOWN
+    )
+    assert asked.is_by_name and asked.is_sliced
+    assert asked.annotations == (("hami.io/use-Ascend910B3-uuid", "a"),)
+    assert list(card_ask(asked, KNOWN).pod.vendors) == ["Ascend910B3"]
+
+
+def test_pods_are_read_as_the_webhook_stores_them():
+    asked = card_requests(asking(count="1", _memory="10000"), KNOWN)
+    assert asked.by_container[0][0].memory_mib == 16384
+
+
+@pytest.mark.parametrize(
+    "amounts",
+    [{"count": "1", "_memory": "70000"}, {"count": "2", "_memory": "1"}, {"count": "1e12"}, {"_memory": "5"}],
+    ids=["more than a chip", "parts of two", "very many", "no number of chips"],
+)
+def test_what_no_chip_could_give_is_a_mistake(amounts):
+    with pytest.raises(InvalidObject, match=r"huawei\.com/Ascend910B3"):
+        card_requests(asking(**amounts), KNOWN)
+
+
+def test_nothing_of_a_card_is_no_mistake():
+    assert card_requests(asking(count="0"), KNOWN) is None

@@ -9,6 +9,7 @@ import pytest
 from muster.dialects.hami.quota import QuotaLine
 from muster.dialects.hami.settings import HamiSettings
 from muster.dialects.hami.webhook import Webhook
+from muster.vendors import metax
 from muster.vendors.nvidia import VENDOR, vendor
 from muster.vendors.nvidia.settings import NvidiaSettings
 from tests.dialects.hami.builders import CORES, GPU, MEM, limits
@@ -101,3 +102,10 @@ def test_the_runtime_class():
     own = {"spec": spec(limits(gpus=1), runtimeClassName="own")}
     assert webhook.admit(own, {}).pod["spec"]["runtimeClassName"] == "own"
     assert "schedulerName" not in own["spec"], "the pod given is not changed"
+
+
+def test_what_vendors_note_on_a_pod():
+    webhook = Webhook(vendors=metax.VENDORS)
+    admitted = webhook.admit({"metadata": {"name": "p"}, "spec": spec({"metax-tech.com/sgpu": "1"})}, {})
+    assert admitted.pod["metadata"] == {"name": "p", "annotations": {"metax-tech.com/sgpu-qos-policy": "best-effort"}}
+    assert webhook.admit({"metadata": {"name": "p"}, "spec": spec({})}, {}).pod["metadata"] == {"name": "p"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from base64 import b64encode
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -39,10 +40,9 @@ def recorded(*messages: str) -> Fields:
     return Fields({"status": {"conditions": conditions}})
 
 
-def sliced(node: str, *uuids: str, partitions: tuple[Partition, ...] = ()) -> Slot:
-    shares = tuple(
-        Share(uuid=one, vendor="NVIDIA", index=3, memory_mib=1024, cores=10, partitions=partitions) for one in uuids
-    )
+def sliced(node: str, *uuids: str, partitions: tuple[Partition, ...] = (), mark: str = "") -> Slot:
+    usual = Share(uuid="", vendor="NVIDIA", index=3, memory_mib=1024, cores=10, partitions=partitions, mark=mark)
+    shares = tuple(replace(usual, uuid=one) for one in uuids)
     containers = (shares[:1], (), shares[1:])
     return Slot(node, (), Slices(standing_shares(containers, 0), (("NVIDIA", containers),)))
 
@@ -72,6 +72,11 @@ def sliced(node: str, *uuids: str, partitions: tuple[Partition, ...] = ()) -> Sl
             [given("main", sliced("n", "GPU-1", partitions=(Partition("1g.5gb", Placement(2, 1)),)))],
             '{"main":[["n",{"NVIDIA":[[["GPU-1",3,1024,10,1,["1g.5gb",2,1]]],[],[]]}]]}',
             id="partitions",
+        ),
+        pytest.param(
+            [given("main", sliced("n", "GPU-1", partitions=(Partition("1g.5gb", Placement(2, 1)),), mark="online/"))],
+            '{"main":[["n",{"NVIDIA":[[["GPU-1",3,1024,10,1,["1g.5gb",2,1],"online/"]],[],[]]}]]}',
+            id="a mark",
         ),
     ],
 )
