@@ -98,7 +98,9 @@ class Share:
     """A part of one card that a container holds."""
 
     uuid: str
-    vendor: str = ""
+    vendor: str = field(
+        default="", compare=False
+    )  # the word by which its text names the card; the card is told by uuid
     index: int = 0
     memory_mib: int = 0
     cores: int = 0

@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from muster.engine.contracts import AdmittedContainer, DeviceResources, Vendor
+from muster.engine.contracts import AdmittedContainer, Assigned, DeviceResources, Vendor
 from muster.engine.devices import CardRules, Choice, asked_share, choose_cards
-from muster.engine.devices_vendor import Family, asked, bounded, limited, plain_vendor
-from muster.model.device import WHOLE_CORES, Card, Cards, DeviceRequest, Share
+from muster.engine.devices_text import CONTAINER_END, DEVICE_END, FIELD_END
+from muster.engine.devices_vendor import Family, asked, bounded, limited, plain_annotations, plain_vendor
+from muster.model.device import WHOLE_CORES, Card, Cards, ContainerShares, Device, DeviceRequest, Share
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
 
 NAME = "AMD"
+ENDS = {DEVICE_END, CONTAINER_END, FIELD_END}  # no model may hold these in the text of a share
 RESOURCES = DeviceResources(count="amd.com/gpu", memory="amd.com/gpu-mem", cores="amd.com/gpu-core-pct")
 
 
@@ -48,12 +50,26 @@ def offer(card: Card, request: DeviceRequest) -> Share:
         units = max(1, min(device.cores, device.cores * request.cores // WHOLE_CORES))
     else:
         units = device.cores if memory >= device.memory_mib else 0
-    return replace(asked_share(card, request), memory_mib=memory, cores=units)
+    return replace(asked_share(card, request), vendor=word_of(device), memory_mib=memory, cores=units)
+
+
+def word_of(device: Device) -> str:
+    """What shares of a card go by: its model, which those who report on workloads read from the pod."""
+    return device.model if device.model and not set(device.model) & ENDS else NAME
 
 
 def choose(cards: Cards, request: DeviceRequest, rules: CardRules) -> Choice:
     """One card after the other."""
     return choose_cards(cards, request, replace(rules, offer=offer))
+
+
+def annotate(_pod: Fields, containers: ContainerShares, assigned: Assigned, *, family: Family) -> dict[str, str]:
+    """What is written on a pod, with the models of its cards as far as they are known."""
+    words = {device.uuid: word_of(device) for device in assigned.devices}
+    named = tuple(
+        tuple(replace(share, vendor=words.get(share.uuid, share.vendor)) for share in shares) for shares in containers
+    )
+    return plain_annotations(named, family)
 
 
 def vendor(resources: DeviceResources) -> Vendor:
@@ -70,7 +86,11 @@ def vendor(resources: DeviceResources) -> Vendor:
         avoid_model="amd.com/nouse-gputype",
     )
     return plain_vendor(
-        family, request_of=partial(request_of, family=family), admit=partial(admit, family=family), choose=choose
+        family,
+        request_of=partial(request_of, family=family),
+        admit=partial(admit, family=family),
+        choose=choose,
+        annotate=partial(annotate, family=family),
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from muster.engine.contracts import Assigned
 from muster.engine.devices import CardWishes
 from muster.model.device import DeviceRequest, DeviceUse, Share
 from muster.model.errors import InvalidObject
@@ -108,6 +109,16 @@ def test_compute_units_of_an_amd_card(request_, want):
     asked = DeviceRequest(vendor="AMD", count=1, memory_percent=0, **request_)
     (share,) = choose(AMD, cards(AMD, 0, cores=64), asked).shares
     assert (share.memory_mib, share.cores) == want
+
+
+@pytest.mark.parametrize(("model", "want"), [("AMD-MI300X", "AMD-MI300X"), ("", "AMD"), ("AMD,1:", "AMD")])
+def test_shares_of_amd_go_by_the_model(model, want):
+    asked = DeviceRequest(vendor="AMD", count=1, memory_mib=1, cores=1)
+    (card,) = cards(AMD, 0, model=model)
+    (share,) = choose(AMD, (card,), asked).shares
+    written = AMD.annotate(None, ((replace(share, vendor="AMD"),),), Assigned(devices=(card.device,)))
+    assert share.vendor == want
+    assert written["hami.io/amd-devices-allocated"] == f"c0,{want},1,1:;"
 
 
 def test_containers_of_a_pod_stay_on_one_card():
