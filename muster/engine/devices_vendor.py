@@ -42,25 +42,21 @@ class Family:
     default_cores: int = 0  # per cent of a card where the container does not say
 
 
-def plain_vendor(family: Family, **own: Any) -> Vendor:
-    """A vendor that does everything in the common way, except for what it brings along."""
+def plain_vendor(family: Family) -> Vendor:
+    """A vendor that does everything in the common way; those who do not replace what is their own."""
     names = (family.use_uuid, family.avoid_uuid, family.use_model, family.avoid_model)
-    common = {
-        "devices_of": partial(registered_devices, family=family),
-        "request_of": partial(plain_request, family=family),
-        "annotate": lambda _pod, containers, _assigned: plain_annotations(containers, family),
-        "shares_of": partial(plain_shares, family=family),
-        "wishes_of": partial(plain_wishes, family=family),
-        "wish_names": frozenset(name for name in names if name),
-        "admit": partial(plain_admission, family=family),
-    }
-    parts: dict[str, Any] = {**common, **own}
     return Vendor(
         name=family.name,
         resources=family.resources,
         register=family.register,
         allocated=family.allocated,
-        **parts,
+        devices_of=partial(registered_devices, family=family),
+        request_of=partial(plain_request, family=family),
+        annotate=lambda _pod, containers, _assigned: plain_annotations(containers, family),
+        shares_of=partial(plain_shares, family=family),
+        wishes_of=partial(plain_wishes, family=family),
+        wish_names=frozenset(name for name in names if name),
+        admit=partial(plain_admission, family=family),
     )
 
 

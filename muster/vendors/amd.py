@@ -85,8 +85,8 @@ def vendor(resources: DeviceResources) -> Vendor:
         use_model="amd.com/use-gputype",
         avoid_model="amd.com/nouse-gputype",
     )
-    return plain_vendor(
-        family,
+    return replace(
+        plain_vendor(family),
         request_of=partial(request_of, family=family),
         admit=partial(admit, family=family),
         choose=choose,

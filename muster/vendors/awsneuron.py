@@ -167,8 +167,8 @@ def vendor(resources: DeviceResources) -> Vendor:
         use_uuid="aws.amazon.com/use-neuron-uuid",
         avoid_uuid="aws.amazon.com/nouse-neuron-uuid",
     )
-    return plain_vendor(
-        family,
+    return replace(
+        plain_vendor(family),
         devices_of=partial(devices_of, family=family),
         request_of=partial(request_of, family=family),
         admit=partial(admit, family=family),

@@ -30,8 +30,8 @@ def vendor(resources: DeviceResources) -> Vendor:
         use_uuid="birentech.com/use-gpuuuid",
         avoid_uuid="birentech.com/nouse-gpuuuid",
     )
-    return plain_vendor(
-        family,
+    return replace(
+        plain_vendor(family),
         devices_of=partial(bare_devices, family=family),
         request_of=partial(whole_cards, family=family),
         choose=choose,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from muster.engine.contracts import Assigned, DeviceResources, Vendor
@@ -65,8 +66,8 @@ def vendor(resources: DeviceResources) -> Vendor:
         avoid_model="cambricon.com/nouse-mlutype",
         default_cores=WHOLE_CORES,
     )
-    return plain_vendor(
-        family, devices_of=partial(devices_of, family=family), annotate=partial(annotate, family=family)
+    return replace(
+        plain_vendor(family), devices_of=partial(devices_of, family=family), annotate=partial(annotate, family=family)
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from muster.engine.contracts import AdmittedContainer, DeviceResources, Vendor
@@ -49,7 +50,7 @@ def vendor(chip: str, resources: DeviceResources) -> Vendor:
         use_uuid=f"hami.io/use-{chip}-uuid",
         avoid_uuid=f"hami.io/no-use-{chip}-uuid",
     )
-    return plain_vendor(family, admit=partial(admit, family=family))
+    return replace(plain_vendor(family), admit=partial(admit, family=family))
 
 
 VENDORS = tuple(vendor(chip, resources_of(chip)) for chip in CHIPS)

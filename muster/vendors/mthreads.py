@@ -118,8 +118,8 @@ def vendor(resources: DeviceResources) -> Vendor:
         use_uuid="mthreads.ai/use-gpuuuid",
         avoid_uuid="mthreads.ai/nouse-gpuuuid",
     )
-    return plain_vendor(
-        family,
+    return replace(
+        plain_vendor(family),
         devices_of=partial(devices_of, family=family),
         request_of=partial(request_of, family=family),
         admit=partial(admit, family=family),

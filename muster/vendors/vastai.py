@@ -57,8 +57,8 @@ def vendor(resources: DeviceResources) -> Vendor:
         use_uuid="vastaitech.com/use-gpuuuid",
         avoid_uuid="vastaitech.com/nouse-gpuuuid",
     )
-    return plain_vendor(
-        family,
+    return replace(
+        plain_vendor(family),
         devices_of=partial(bare_devices, family=family),
         request_of=partial(whole_cards, family=family),
         choose=choose,

@@ -22,7 +22,7 @@ from muster.model.device import (
     Placement,
     Share,
 )
-from muster.vendors.enflame import CUT, PROFILES
+from muster.vendors.enflame.cut import CUT, PROFILES
 from muster.vendors.metax.shared import BETWEEN, CLASS
 from muster.vendors.nvidia.settings import NAME
 

@@ -68,7 +68,8 @@ def table_devices(node: Fields, vendors: Iterable[Vendor]) -> NodeCards:
                 problems.append(
                     InvalidObject(path, f"registers the card {device.uuid} twice", "give each its own name")
                 )
-            devices.setdefault(device.uuid, replace(device, is_counted=vendor.is_counted))
+            is_known = device.is_counted == vendor.is_counted
+            devices.setdefault(device.uuid, device if is_known else replace(device, is_counted=vendor.is_counted))
     return NodeCards(tuple(devices.values()), tuple(problems))
 
 

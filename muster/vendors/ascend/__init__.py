@@ -131,8 +131,8 @@ def _part(share: Share, chip: Chip, *, is_soft: bool) -> dict[str, object]:
 def vendor(chip: Chip) -> Vendor:
     """The record of one kind of chip."""
     family = chip.family
-    return plain_vendor(
-        family,
+    return replace(
+        plain_vendor(family),
         devices_of=partial(devices_of, chip=chip),
         wishes_of=partial(wishes_of, chip=chip),
         wish_names=frozenset((family.use_uuid, family.avoid_uuid, MODE)),

@@ -172,8 +172,8 @@ def whole_vendor(resources: DeviceResources) -> Vendor:
     family = Family(
         name=WHOLE, resources=resources, allocated="hami.io/kunlun-allocated", use_uuid=USE, avoid_uuid=AVOID
     )
-    return plain_vendor(
-        family,
+    return replace(
+        plain_vendor(family),
         devices_of=partial(devices_of, family=family),
         request_of=partial(whole_cards, family=family),
         annotate=partial(annotate, family=family),
@@ -195,8 +195,8 @@ def shared_vendor(resources: DeviceResources) -> Vendor:
         use_uuid=USE,
         avoid_uuid=AVOID,
     )
-    return plain_vendor(
-        family,
+    return replace(
+        plain_vendor(family),
         request_of=partial(shared_request, family=family),
         admit=partial(admit_shared, family=family),
         wishes_of=partial(wishes_of, family=family),

@@ -151,8 +151,8 @@ def whole_vendor(resources: DeviceResources) -> Vendor:
         to_allocate="hami.io/metax-gpu-devices-to-allocate",
         allocated="hami.io/metax-gpu-devices-allocated",
     )
-    return plain_vendor(
-        family,
+    return replace(
+        plain_vendor(family),
         devices_of=partial(devices_of, family=family),
         request_of=partial(whole_cards, family=family, cores=WHOLE_CORES),
     )
@@ -169,8 +169,8 @@ def shared_vendor(resources: DeviceResources) -> Vendor:
         use_uuid="metax-tech.com/use-gpuuuid",
         avoid_uuid="metax-tech.com/nouse-gpuuuid",
     )
-    return plain_vendor(
-        family,
+    return replace(
+        plain_vendor(family),
         devices_of=partial(shared_devices, family=family),
         request_of=partial(shared_request, family=family),
         admit=partial(admit_shared, family=family),
