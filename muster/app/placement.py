@@ -83,10 +83,7 @@ def _doubts_of(obj: Fields, devices: tuple[Device, ...], known: tuple[Vendor, ..
     """What a node registers in vain, or a bound pod claims of its node's cards."""
     if obj.text("kind") != "Node":
         return held_slices(obj, devices, known).problems
-    said = obj.child("metadata").text_map("annotations")
-    problems = table_devices(obj, known).problems
-    # Cards that no annotation registers are counted, which is no mistake.
-    return tuple(one for one in problems if (key := one.path.partition("[")[2].partition("]")[0]) in said or not key)
+    return table_devices(obj, known).problems
 
 
 def tiers_of(configuration: Configuration) -> Tiers:

@@ -34,7 +34,7 @@ from muster.dialects.hami.settings import (
 from muster.engine.contracts import Assigned, Vendor
 from muster.engine.devices_order import is_of_vendor
 from muster.engine.devices_pod import PodCards
-from muster.engine.devices_vendor import counted
+from muster.engine.devices_vendor import capacity, counted
 from muster.engine.node_table_rows import TableNode
 from muster.engine.slices_ask import CARD_AFFINITY, CARD_ANTI_AFFINITY, CardAsk, read_neighbours
 from muster.model.device import ContainerShares, Device, DeviceRequest, Share
@@ -57,7 +57,7 @@ def table_devices(node: Fields, vendors: Iterable[Vendor]) -> NodeCards:
     named = status.child("capacity").values.keys() | status.child("allocatable").values.keys()
     for vendor in vendors:
         is_registered = vendor.register in annotations
-        if not is_registered and (vendor.is_counted or vendor.resources.names.isdisjoint(named)):
+        if not is_registered and (vendor.is_counted or not _has_any(node, vendor.resources.names & named)):
             continue
         is_countable = bool(vendor.register) and not is_registered
         read = counted_cards(node, vendor) if is_countable else node_cards(node, (vendor,))
@@ -71,6 +71,13 @@ def table_devices(node: Fields, vendors: Iterable[Vendor]) -> NodeCards:
             is_known = device.is_counted == vendor.is_counted
             devices.setdefault(device.uuid, device if is_known else replace(device, is_counted=vendor.is_counted))
     return NodeCards(tuple(devices.values()), tuple(problems))
+
+
+def _has_any(node: Fields, names: Iterable[str]) -> bool:
+    try:
+        return any(capacity(node, name) > 0 for name in names)
+    except InvalidObject:
+        return True  # the vendor's own reading says what is wrong
 
 
 def counted_cards(node: Fields, vendor: Vendor) -> NodeCards:

@@ -74,6 +74,8 @@ def test_cards_that_are_only_counted():
     read = table_devices(Fields({"metadata": {"name": "n"}, "status": status}), KNOWN)
     assert {one.uuid: one.memory_mib for one in read.devices} == {"n-AMD-0": 0, "n-AMD-1": 0, "n-kunlun-0": 98304}
     assert not any(one.is_counted for one in read.devices) and not read.problems
+    none = {"allocatable": {"amd.com/gpu": "0", "kunlunxin.com/xpu": "-1"}}
+    assert table_devices(Fields({"status": none}), KNOWN).problems == ()
     many = {"allocatable": {"amd.com/gpu": "1e9"}}
     assert "at most 1024" in str(table_devices(Fields({"status": many}), KNOWN).problems[0])
 
