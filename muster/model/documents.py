@@ -97,6 +97,20 @@ def parse_body(text: str | bytes, source: str) -> Body:
     return Body(values[0][0] if values else None, tuple(builder.repeated))
 
 
+class PlainText(str):
+    """A scalar as it was written, without quotes: a reader that expects a number or nothing may take it for that."""
+
+    __slots__ = ()
+
+
+def parse_texts(text: str | bytes, source: str) -> Any:
+    """The first document of a YAML text with every scalar as it was written; what was not quoted is `PlainText`."""
+    builder = _Builder(_checked(text, source), source, is_verbatim=True)
+    values = _guarded(lambda: list(islice(builder.documents(), 1)), builder.text, source)
+    _check_escapes(builder.text, values, source)
+    return values[0][0] if values else None
+
+
 def _flattened(value: dict[str, Any], where: str) -> Iterator[dict[str, Any]]:
     """The object itself, or the items of a List, and of Lists within it."""
     if value.get("kind") != "List" or value.get("apiVersion", "v1") != "v1":
@@ -238,9 +252,10 @@ class _Anchor:
 class _Builder:
     """Builds values from parser events. The counters run over the whole text, the anchors over one document."""
 
-    def __init__(self, text: str, source: str, *, is_body: bool = False) -> None:
+    def __init__(self, text: str, source: str, *, is_body: bool = False, is_verbatim: bool = False) -> None:
         self.text = text
         self.is_body = is_body  # a key given twice is then told, not refused
+        self.is_verbatim = is_verbatim  # scalars stay text
         self.repeated: list[str] = []
         loader = yaml.CSafeLoader(text) if HAS_C_PARSER else yaml.SafeLoader(text)
         self.next: Callable[[], Any] = loader.get_event
@@ -374,7 +389,7 @@ class _Builder:
     def scalar(self, event: Any) -> Any:
         try:
             if event.implicit[0]:
-                return plain_scalar(event.value)
+                return PlainText(event.value) if self.is_verbatim else plain_scalar(event.value)
             if event.tag is None or event.tag == "!":
                 return event.value
             return _tagged(event)

@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 
-from tests.conformance import hami_cases, kueue_cycles, kueue_flavors, kueue_preemption, kueue_queues, kueue_topology
+from tests.conformance import (
+    hami_cases,
+    kueue_cycles,
+    kueue_flavors,
+    kueue_preemption,
+    kueue_queues,
+    kueue_topology,
+    yunikorn_cases,
+)
 from tests.conformance.cases import Case, Mismatch, Skip, cases_in
 
 Driver = Callable[[Case], None]
@@ -65,11 +73,19 @@ class Verdict(Enum):
     SKIPPED = "skipped"
 
 
+def _driver_of(case: Case) -> Driver | None:
+    if "_config" in case.body:
+        return hami_cases.run_hami
+    if case.source.startswith(yunikorn_cases.PREFIX):
+        return yunikorn_cases.run_configuration
+    return DRIVERS.get(case.source)
+
+
 def run_case(case: Case) -> tuple[Verdict, str]:
     """Replay one case; the text says what differed or why it was skipped."""
     if case.source in WAITING:
         return Verdict.SKIPPED, WAITING[case.source]
-    driver = hami_cases.run_hami if "_config" in case.body else DRIVERS.get(case.source)
+    driver = _driver_of(case)
     if driver is None:
         return Verdict.FAILED, f"nobody knows the source {case.source!r}"
     try:

@@ -1,0 +1,1 @@
+"""YuniKorn: its queue configuration, its placement rules, and applications made of pods."""
