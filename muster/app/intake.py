@@ -12,7 +12,9 @@ from functools import cached_property
 from typing import Any
 
 from muster.app.config import Configuration
+from muster.app.intake_nodes import check_amounts, taken_as_ready
 from muster.app.plugins import integrations
+from muster.app.yunikorn_intake import Found, YunikornInput, YunikornIntake
 from muster.dialects.kueue.defaults import DEFAULT_NAMESPACE, apply_defaults
 from muster.dialects.kueue.forgiving import forgive
 from muster.dialects.kueue.identity import api_version
@@ -41,7 +43,6 @@ from muster.model.documents import Document
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields, shown
 from muster.model.labels import dns1123_subdomain_problem
-from muster.model.quantity import ZERO
 from muster.model.times import moment_text, parse_moment
 
 POD_GROUP = f"{GROUP}/pod-group-name"
@@ -99,6 +100,7 @@ class Intake:
     not_managed: tuple[NotManaged, ...] = ()
     without_queue: frozenset[str] = frozenset()  # workloads of jobs that name no queue and are placed all the same
     passed_over: Mapping[str, int] = field(default_factory=dict)  # by kind: objects without a part in the plan
+    yunikorn: YunikornInput = field(default_factory=YunikornInput)
 
 
 def take_in(
@@ -187,12 +189,15 @@ class _Taking:
         self.not_managed: list[NotManaged] = []
         self.without_queue: set[str] = set()
         self.passed_over: dict[str, int] = {}
+        self.yunikorn = YunikornIntake()
 
     def sort_in(self, document: Document) -> None:
         """Take one document; of two objects by the same name the later one counts, as when they are applied."""
         self.count += 1
         kind = ("", "")
         try:
+            if self.yunikorn.takes_file(document.value):
+                return
             kind = _kind_of(document.value)
             value = _with_metadata(document.value, kind, self.count, self.now)
             item = _Item(value, document.source, kind)
@@ -221,6 +226,7 @@ class _Taking:
             not_managed=tuple(self.not_managed),
             without_queue=frozenset(self.without_queue),
             passed_over=self.passed_over,
+            yunikorn=self.yunikorn.finish(),
         )
 
     # Objects that jobs meet ---------------------------------------------------------------------------------------
@@ -230,8 +236,8 @@ class _Taking:
             self._take_kueue(item)
         elif item.kind == NODE:
             _check_name(item)
-            _check_amounts(Fields(item.value).child("status"))
-            self._keep(_taken_as_ready(item.value))
+            check_amounts(Fields(item.value).child("status"))
+            self._keep(taken_as_ready(item.value))
             self._warn(item, *self._doubts(Fields(item.value), ()))
             if self.is_placing and not Fields(item.value).child("status").child("allocatable").values:
                 self._warn(item, ObjectWarning("status.allocatable", "is missing, so no pod fits on the node"))
@@ -242,7 +248,7 @@ class _Taking:
             Fields(item.value).integer("value")
             Fields(item.value).flag("globalDefault")
             self._keep(item.value)
-        elif item.kind not in self.known:
+        elif item.kind not in self.known and not self.yunikorn.takes_map(item.value):
             self._pass_over(item)
 
     def _take_kueue(self, item: _Item) -> None:
@@ -319,6 +325,9 @@ class _Taking:
         if unknown and self.configuration.strict_validation:
             raise InvalidObjects(unknown)
         self._warn(item, *unknown)
+        if self.yunikorn.claims(job, integration):
+            self._take_for_yunikorn(item, job, integration)
+            return
         why = self._why_not_managed(job, integration)
         if why == NAMES_NO_QUEUE and self._is_to_be_placed(job, integration):
             self.without_queue.add(self._make_workload(item, job, integration))
@@ -332,6 +341,13 @@ class _Taking:
             self.owners[existing] = item.reference
             return
         self._make_workload(item, job, integration)
+
+    def _take_for_yunikorn(self, item: _Item, job: Fields, integration: Integration) -> None:
+        classes = self.surroundings.pod_classes
+        priorities = {**classes, "": classes.get(self.surroundings.default_pod_class, 0)}
+        found = Found(job=job, integration=integration, reference=item.reference, source=item.source)
+        if why := self.yunikorn.take(found, priorities):
+            self._leave_out(item, why)
 
     def _make_workload(self, item: _Item, job: Fields, integration: Integration) -> str:
         made = workload_of(job, integration, self.surroundings)
@@ -447,22 +463,6 @@ def _check_name(item: _Item) -> None:
     metadata = item.metadata
     if problem := dns1123_subdomain_problem(metadata.text("name")):
         raise metadata.error("name", problem, "give a name of lowercase letters, digits, '-' and '.'")
-
-
-def _check_amounts(status: Fields) -> None:
-    """No node has less than nothing, and nobody's room may come from such a mistake."""
-    allocatable = status.child("allocatable")
-    for name, amount in status.quantities("allocatable").items():
-        if amount < ZERO:
-            raise InvalidObject(f"{allocatable.path}[{name}]", f"is {shown(allocatable.raw(name))}", "give 0 or more")
-
-
-def _taken_as_ready(node: Object) -> Object:
-    """The node, ready unless it says otherwise: who writes one down for a plan means one that works."""
-    status = Fields(node).child("status")
-    if status.items("conditions"):
-        return node
-    return {**node, "status": {**status.values, "conditions": [{"type": "Ready", "status": "True"}]}}
 
 
 def _name(obj: Fields) -> str:

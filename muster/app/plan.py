@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from muster.app.config import Configuration
 from muster.app.intake import NO_QUEUE, Intake, NotManaged, Remark, latest_moment, take_in
+from muster.app.yunikorn import with_yunikorn
 from muster.dialects.kueue.read import read
 from muster.engine.assignment import Outcome
 from muster.engine.cycle import Cycle
@@ -187,6 +188,7 @@ def _counted(documents: Iterable[Document], options: PlanOptions) -> tuple[Intak
     """What is decided on by quota alone."""
     intake = take_in(documents, options.configuration, options.now)
     snapshot = read(intake.objects, options.configuration.read_options(options.now))
+    intake, snapshot = with_yunikorn(intake, snapshot)
     return intake, snapshot, EngineState(snapshot)
 
 
@@ -198,6 +200,7 @@ def _placed(documents: Iterable[Document], options: PlanOptions) -> tuple[Intake
     configuration, reader = options.configuration, placement_reader()
     intake = take_in(documents, configuration, options.now, placement=reader)
     snapshot = read(intake.objects, replace(configuration.read_options(options.now), placement=reader))
+    intake, snapshot = with_yunikorn(intake, snapshot, placement=reader)
     snapshot = with_running_pods(snapshot, intake.objects, intake.owners)
     intake = replace(intake, warnings=(*intake.warnings, *left_without_nodes(snapshot)))
     snapshot = with_plain_queue(snapshot, configuration.profile, intake.without_queue)

@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Callable, Iterator
 
 from muster.model.plan import Return, ScanProgress
-from muster.model.queue import Order
+from muster.model.queue import Order, Turns
 from muster.model.workload import Workload
 
 Place = tuple[bool, int, float, str, str]  # the last part is the workload's key
@@ -66,10 +66,12 @@ class _Group:
 class Line:
     """One queue's waiting workloads: those in line, best first, and those parked."""
 
-    def __init__(self, order: Order, used_by: Callable[[str], float] | None = None) -> None:
+    def __init__(self, order: Order, used_by: Callable[[str], float] | None = None, turns: Turns | None = None) -> None:
         self.order = order
+        self._is_by_application = turns is not None  # whose use counts: the application's, else the submit queue's
+        self._by_priority = turns is None or turns.by_priority
         self.sticky = ""  # the workload that waits for its victims stays at the head
-        self._used_by = used_by  # where submit queues take turns: what each has used
+        self._used_by = used_by  # where submit queues or applications take turns: what each has used
         self._workloads: dict[str, Workload] = {}
         self._alone: dict[str, None] = {}  # parked one by one
         self._groups: dict[tuple[str, str], _Group] = {}
@@ -106,6 +108,8 @@ class Line:
         firsts = [
             (used_by(turn), place) for turn in list(self._firsts) if (place := self._first_of_turn(turn)) is not None
         ]
+        if self._is_by_application:  # the most important one first, whoever has used what
+            return self._workloads[min(firsts, key=lambda one: (one[1][:2], one))[1][-1]] if firsts else None
         return self._workloads[min(firsts)[1][-1]] if firsts else None
 
     def add(self, workload: Workload, now: float) -> None:
@@ -196,7 +200,9 @@ class Line:
         return None
 
     def _turn_of(self, workload: Workload) -> str:
-        return workload.submit_queue if self._used_by is not None else ""
+        if self._used_by is None:
+            return ""
+        return workload.application if self._is_by_application else workload.submit_queue
 
     def _group_of(self, workload: Workload) -> _Group:
         name = (self._turn_of(workload), kind_of(workload))
@@ -211,7 +217,8 @@ class Line:
         return [group for (_, kind), group in self._groups.items() if kind == kind_of(workload)]
 
     def _join(self, workload: Workload) -> None:
-        place = (workload.key != self.sticky, -workload.priority, workload.queued_at, workload.uid, workload.key)
+        priority = -workload.priority if self._by_priority else 0
+        place = (workload.key != self.sticky, priority, workload.queued_at, workload.uid, workload.key)
         group = self._group_of(workload)
         group.members[workload.key] = place
         heapq.heappush(group.heap, place)

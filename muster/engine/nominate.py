@@ -76,6 +76,8 @@ def _refusal(cycle: Cycle, queue: QuotaNode, workload: Workload) -> Reason | Non
             return because(Code.CHECK_FAILED, checks=", ".join(sorted(failed)))
     if not cycle.state.admits(queue, workload):
         return namespace_refusal(cycle, queue, workload)
+    if workload.limits and (limited := cycle.state.shared.refusal(workload)) is not None:
+        return limited
     repeated = cycle.state.repeated_preemptor(workload)
     if repeated is not None and cycle.state.holders.get(repeated[0]) is None:
         return because(Code.HELD_BACK, contender=repeated[0], count=repeated[1])

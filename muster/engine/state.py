@@ -19,6 +19,7 @@ from muster.engine.lines import WAITS_FOR_VICTIMS, Line
 from muster.engine.places import Places
 from muster.engine.repeats import Repeats
 from muster.engine.second_pass import SecondPass
+from muster.engine.shared_use import SharedUse
 from muster.engine.slot_asks import SlotUse
 from muster.engine.topology import Topologies
 from muster.engine.tree import QuotaNode, QuotaTree
@@ -56,7 +57,9 @@ class EngineState:
         self.history: UsageHistory | None = None
         if self.settings.usage_fairness is not None:
             self.history = UsageHistory(self.settings.usage_fairness, snapshot.submit_queues.values())
-        self.room = WaitingRoom(self.tree, self.admits, self.history.used_by if self.history is not None else None)
+        self.shared = SharedUse(snapshot.shared_limits, self.tree)
+        used_by = self.history.used_by if self.history is not None else None
+        self.room = WaitingRoom(self.tree, self.admits, used_by, self.shared.held_by)
         self.search_cache = SearchCache()
         self.progress: dict[str, ScanProgress] = {}
         self.preemptors: set[str] = set()
@@ -72,7 +75,7 @@ class EngineState:
         self._changes = 0  # of all trees
         self._in_use: dict[str, dict[str, int]] = {}  # by submit queue, while its history is kept
         self._stopped_submits = frozenset(
-            key for key, submit in snapshot.submit_queues.items() if submit.stop is not Stop.NONE
+            key for key, one in snapshot.submit_queues.items() if one.stop is not Stop.NONE
         )
         for key in sorted(snapshot.workloads):
             self.take(snapshot.workloads[key])
@@ -361,7 +364,8 @@ class EngineState:
             self.history.sample(name, in_base_units(self._in_use.get(name, {})), self.now)
 
     def _count_use(self, holder: Holder, sign: int) -> None:
-        """Keep what each submit queue uses, where its past use counts."""
+        """Keep what each application uses, and each submit queue where its past use counts."""
+        self.shared.count(holder, sign)
         if self.history is None:
             return
         name = holder.workload.submit_queue
@@ -390,12 +394,8 @@ class EngineState:
         node = self.tree.leaf(workload.admission.queue)
         if node is None:
             return None
-        return holder_of(
-            workload,
-            node,
-            releases_finished_pods=self.settings.releases_finished_pods,
-            places=self.places,
-        )
+        releases = self.settings.releases_finished_pods
+        return holder_of(workload, node, releases_finished_pods=releases, places=self.places)
 
     def _new_places(self, snapshot: Snapshot, slots: NodeSlots | None) -> Places:
         """The places of the flavors that have topologies, and of nodes where Muster decides on those."""

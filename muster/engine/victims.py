@@ -96,7 +96,7 @@ def may_preempt(policy: PreemptionPolicy, preemptor: Workload, candidate: Worklo
     if policy is PreemptionPolicy.LOWER_OR_NEWER_EQUAL_PRIORITY:
         is_newer = candidate.priority == preemptor.priority and preemptor.queued_at < candidate.queued_at
         return candidate.priority < preemptor.priority or is_newer
-    return False
+    return policy is PreemptionPolicy.LOWER_OR_EQUAL_PRIORITY and candidate.priority <= preemptor.priority
 
 
 def spared_until(workload: Workload, guards: PreemptionGuards, now: float) -> float:
@@ -169,7 +169,7 @@ class VictimSearch:
         by_reclaim: list[Candidate] = []
         by_priority: list[Candidate] = []
         rules = preemptor.queue.queue.preemption
-        if rules.reclaim is PreemptionPolicy.NEVER:
+        if rules.reclaim is PreemptionPolicy.NEVER or rules.is_fence:
             return by_reclaim, by_priority
         has_right, left = _fits_in_own(preemptor.queue, preemptor.requests)
         below = preemptor.queue
@@ -181,6 +181,8 @@ class VictimSearch:
                     else:
                         claim = self._claim_by_priority(preemptor, holder.workload)
                         by_priority.append(Candidate(holder, claim, meeting))
+            if meeting.queue.preemption.is_fence:
+                break
             does_fit, left = _fits_in_own(meeting, left)
             has_right = has_right or does_fit
             below = meeting
@@ -331,9 +333,9 @@ def _borrowing_leaves(top: QuotaNode, but: QuotaNode, keys: Iterable[FlavorResou
     stack = [node for node in _borrowers(top, keys) if node is not but]
     while stack:
         node = stack.pop()
-        if node.queue.is_leaf:
+        if node.queue.is_leaf and not node.queue.preemption.is_spared:
             yield node
-        else:
+        elif not node.queue.is_leaf:
             stack.extend(_borrowers(node, keys))
 
 

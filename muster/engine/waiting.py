@@ -32,13 +32,16 @@ class WaitingRoom:
         tree: QuotaTree,
         admits: Callable[[QuotaNode, Workload], bool],
         used_by: Callable[[str], float] | None = None,
+        held_by: Callable[[str], float] | None = None,
     ) -> None:
         self._tree = tree
         self._admits = admits
         self._lines: dict[str, Line] = {}
         for name, node in sorted(tree.nodes.items()):
             if node.queue.is_leaf:
-                self._lines[name] = Line(node.queue.order, used_by if node.queue.is_usage_ordered else None)
+                turn = used_by if node.queue.is_usage_ordered else None
+                turn = held_by if node.queue.shares_by_application else turn
+                self._lines[name] = Line(node.queue.order, turn, node.queue.turns)
         self._awake: set[str] = set()  # queues that may have somebody in line
         self._to_wake: set[QuotaNode] = set()  # trees in which something changed since the heads were last asked for
         self._flushes: dict[str, Flushes] = {}  # by root

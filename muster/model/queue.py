@@ -23,6 +23,7 @@ class PreemptionPolicy(Enum):
     NEVER = "Never"
     LOWER_PRIORITY = "LowerPriority"
     LOWER_OR_NEWER_EQUAL_PRIORITY = "LowerOrNewerEqualPriority"
+    LOWER_OR_EQUAL_PRIORITY = "LowerOrEqualPriority"
     ANY = "Any"
     UNSET = ""  # nobody, yet it is not the answer Never: Kueue treats the two apart when shares are fair
 
@@ -72,6 +73,8 @@ class PreemptionRules:
     reclaim: PreemptionPolicy = PreemptionPolicy.NEVER  # from other queues of the tree
     may_borrow: bool = False  # preempt in other queues even when that leaves this queue borrowing
     borrow_priority_most: int | None = None  # and then only workloads up to this priority; None: any lower one
+    is_fence: bool = False  # those in the queue, or below it, take nobody outside
+    is_spared: bool = False  # those in the queue leave for nobody in other queues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +84,26 @@ class CheckRule:
     name: str
     flavors: frozenset[str] = frozenset()  # only where one of these is used; empty: always
     delays_place: bool = False  # nodes appear, or a cluster is chosen, only while it is passed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turns:
+    """How the branches of a queue take turns: the one goes next that has the least part of what it is due."""
+
+    by_priority: bool = True  # and before that, the one with the most important workload
+    priority_offset: int = 0  # what the queue adds to the importance of those in it, as its parent sees it
+    is_priority_fence: bool = False  # and they are all as important as that, whatever they are among themselves
+    number: int = 0  # the order of those that are even
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedLimit:
+    """What some workloads of any queues may hold together."""
+
+    name: str
+    title: str  # as users know it
+    most: Mapping[str, int] = field(default_factory=dict)  # by resource; what is not named is not limited
+    applications_most: int | None = None  # None: any number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +128,8 @@ class Queue:
     is_usage_ordered: bool = False  # its submit queues take turns by what they have used
     last_acceptable_flavor: str = ""  # variants do not move to flavors behind this one
     is_unlimited: bool = False  # nothing is counted: whoever waits here only needs a place
+    turns: Turns | None = None  # its tree gives to one workload at a time, whose turn it is; the root's decides
+    shares_by_application: bool = False  # of those in line the one goes next whose application holds least
 
     def group_of(self, resource: str) -> ResourceGroup | None:
         """The group that covers a resource."""

@@ -43,6 +43,7 @@ class Code(Enum):
     BETTER_VARIANT_RUNS = "BetterVariantRuns"
     GAVE_UP_WAITING = "GaveUpWaiting"
     WAITING_FOR_NODES = "WaitingForNodes"
+    LIMIT_REACHED = "LimitReached"
 
     # Why one flavor was passed over.
     FLAVOR_MISSING = "FlavorMissing"
@@ -104,6 +105,7 @@ TEMPLATES: Mapping[Code, str] = {
     Code.HELD_BACK: "{contender} has preempted it {count} times and runs: it waits until that one leaves or changes",
     Code.GAVE_UP_WAITING: "{victims} did not leave for it within {seconds} s; it is tried again later",
     Code.WAITING_FOR_NODES: "its pods do not all fit on nodes",
+    Code.LIMIT_REACHED: "{limit} may have {most} of {resource}: they have {used}, and it asks for {asked}",
     Code.BETTER_VARIANT_RUNS: "{variant} runs the same work in a better flavor",
     Code.FLAVOR_MISSING: "flavor {flavor} does not exist",
     Code.FLAVOR_NOT_ALLOWED: "flavor {flavor} is not among the flavors that the workload allows",

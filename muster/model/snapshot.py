@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from muster.model.flavor import Flavor
-from muster.model.queue import Queue, SubmitQueue
+from muster.model.queue import Queue, SharedLimit, SubmitQueue
 from muster.model.settings import Settings
 from muster.model.topology import BoundPod, Node
 from muster.model.workload import Workload
@@ -18,6 +18,7 @@ class Snapshot:
 
     queues: Mapping[str, Queue] = field(default_factory=dict)
     submit_queues: Mapping[str, SubmitQueue] = field(default_factory=dict)
+    shared_limits: Mapping[str, SharedLimit] = field(default_factory=dict)
     flavors: Mapping[str, Flavor] = field(default_factory=dict)
     workloads: Mapping[str, Workload] = field(default_factory=dict)
     nodes: Mapping[str, Node] = field(default_factory=dict)

@@ -152,6 +152,8 @@ class Workload:
     is_pod: bool = False  # one pod that stands for itself: it cannot be moved
     kind_key: str = ""  # equal for workloads that the engine cannot tell apart, but for name and time
     faults: tuple[Reason, ...] = ()  # why its pods could never run, whatever is free
+    application: str = ""  # what it is a part of, with others
+    limits: tuple[str, ...] = ()  # the shared limits that it counts against
 
     @property
     def phase(self) -> Phase:

@@ -26,7 +26,7 @@ from muster.model.resources import UNLIMITED, FlavorResource, amount_of
 from muster.model.times import moment
 
 STOPS = tuple(stop.value for stop in Stop)
-POLICIES = tuple(policy.value for policy in PreemptionPolicy)
+POLICIES = tuple(policy.value for policy in PreemptionPolicy if policy is not PreemptionPolicy.LOWER_OR_EQUAL_PRIORITY)
 
 
 def read_flavor(flavor: Fields, topologies: Mapping[str, tuple[str, ...]]) -> Flavor:

@@ -152,7 +152,12 @@ class QueueConfiguration:
 
 def parse_configuration(text: str | bytes, source: str) -> QueueConfiguration:
     """What a text says; an unknown key, a wrong type or broken YAML raises `InvalidObject`."""
-    top = _Node(Fields.of(_given(parse_texts(text, source)), ""), ("partitions", "checksum"))
+    return configuration_of(parse_texts(text, source))
+
+
+def configuration_of(value: object) -> QueueConfiguration:
+    """What values say that were read from YAML, whether as texts or as what they mean."""
+    top = _Node(Fields.of(_given(value), ""), ("partitions", "checksum"))
     partitions = tuple(map(_partition, top.parts("partitions", _PARTITION) or ()))
     return QueueConfiguration(partitions=partitions, checksum=top.text("checksum"))
 
@@ -253,7 +258,9 @@ def _several(nodes: Iterator[_Node] | None, read: Callable[[_Node], Part]) -> tu
 
 
 def _given(value: object) -> object:
-    """A value, or nothing where it was written as nothing."""
+    """A value, or nothing where it was written as nothing; a number or a flag as it would be written."""
+    if isinstance(value, (bool, int, float)):
+        return PlainText(str(value).lower())
     return None if isinstance(value, PlainText) and value in _NOTHING else value
 
 

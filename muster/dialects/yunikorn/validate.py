@@ -21,6 +21,7 @@ from muster.dialects.yunikorn.configuration import (
     PlacementRule,
     QueueConfiguration,
     QueueSettings,
+    configuration_of,
     parse_configuration,
 )
 from muster.dialects.yunikorn.validate_limits import limit_problems, limit_tree_problems
@@ -46,7 +47,15 @@ Amounts = dict[str, int]
 
 def read_configuration(text: str | bytes, source: str) -> QueueConfiguration:
     """The configuration that a text holds, checked and in its normal form: every partition has a name and one root."""
-    configuration = parse_configuration(text, source)
+    return _checked(parse_configuration(text, source))
+
+
+def read_plain_configuration(value: object) -> QueueConfiguration:
+    """The same of a document that was read already."""
+    return _checked(configuration_of(value))
+
+
+def _checked(configuration: QueueConfiguration) -> QueueConfiguration:
     partitions = tuple(map(_with_root, configuration.partitions))
     problems: list[InvalidObject] = []
     seen: set[str] = set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from muster.engine.assignment import Assignment, Grant, Outcome
 from muster.engine.cycle import Cycle, Need
@@ -15,13 +15,14 @@ from muster.engine.places import Use
 from muster.engine.quota import fits
 from muster.engine.tournament import Tournament
 from muster.engine.tree import QuotaNode
+from muster.engine.turns import Head, in_turn, takes_turns
 from muster.engine.variants import better_variant, worse_variant
 from muster.engine.victims import Victim
 from muster.model.plan import Amend, Evict, Finish, Hold, Requeue, Reserve, Retry, Return, ScanProgress, Shrink
 from muster.model.queue import PreemptionPolicy
 from muster.model.reason import Code, Reason, Verdict, because
 from muster.model.resources import FlavorResource
-from muster.model.workload import CheckState
+from muster.model.workload import CheckState, Workload
 
 
 def reserve(cycle: Cycle) -> None:
@@ -31,14 +32,35 @@ def reserve(cycle: Cycle) -> None:
         holder = cycle.state.holders.get(key)
         if holder is not None and not cycle.ledger.is_gone(key):
             place(cycle, nominate_for_place(cycle, holder))
-    entries = _nominated(cycle)
-    left = len(entries) + len(cycle.state.growing())
+    heads = list(cycle.state.heads())
+    entries = _nominated(cycle, [head for head in heads if not takes_turns(head[0])])
+    in_turns = [head for head in heads if takes_turns(head[0])] if len(entries) < len(heads) else []
+    left = len(entries) + len(in_turns) + len(cycle.state.growing())
     for entry in _in_order(cycle, entries):
         left -= 1
         cycle.is_last = not left
         if entry.status is Status.NOMINATED:
             process(cycle, entry)
         if entry.status is not Status.RESERVED:
+            put_back(cycle, entry)
+    _take_turns(cycle, in_turns)
+
+
+def _take_turns(cycle: Cycle, heads: Sequence[Head]) -> None:
+    """In each tree whose queues take turns, try the heads in turn until one gets its quota; then turns change."""
+    by_root: dict[str, list[Head]] = {}
+    for head in heads:
+        by_root.setdefault(head[0].root.name, []).append(head)
+    cycle.is_last = cycle.is_last and not heads
+    for _, waiting in sorted(by_root.items()):
+        for queue, workload in in_turn(waiting):
+            if _is_cut_short(cycle, queue, workload):
+                continue
+            entry = nominate(cycle, queue, workload)
+            if entry.status is Status.NOMINATED:
+                process(cycle, entry)
+            if entry.status is Status.RESERVED:
+                break
             put_back(cycle, entry)
 
 
@@ -56,18 +78,19 @@ def _give_up_stuck(cycle: Cycle) -> None:
         cycle.decisions.append(Evict(workload=key, queue=holder.queue.name, in_favour_of="", reason=reason))
 
 
-def _nominated(cycle: Cycle) -> list[Entry]:
+def _nominated(cycle: Cycle, heads: Sequence[Head]) -> list[Entry]:
     """Look at the heads until the cycle's budget is used up; the next cycle begins with the first one left out."""
-    entries: list[Entry] = []
-    for queue, workload in cycle.state.heads():
-        if cycle.is_out_of_steps:
-            cycle.resumes_at = cycle.resumes_at or queue.name
-            reason = because(Code.CYCLE_CUT_SHORT, steps=cycle.settings.cycle_steps_most)
-            title = queue.queue.title
-            cycle.verdicts[workload.key] = Verdict(workload=workload.key, queue=title, reason=reason)
-        else:
-            entries.append(nominate(cycle, queue, workload))
-    return entries
+    return [nominate(cycle, *head) for head in heads if not _is_cut_short(cycle, *head)]
+
+
+def _is_cut_short(cycle: Cycle, queue: QuotaNode, workload: Workload) -> bool:
+    """Whether the cycle's budget is used up before a head was looked at."""
+    if not cycle.is_out_of_steps:
+        return False
+    cycle.resumes_at = cycle.resumes_at or queue.name
+    reason = because(Code.CYCLE_CUT_SHORT, steps=cycle.settings.cycle_steps_most)
+    cycle.verdicts[workload.key] = Verdict(workload=workload.key, queue=queue.queue.title, reason=reason)
+    return True
 
 
 def _in_order(cycle: Cycle, entries: list[Entry]) -> Iterable[Entry]:

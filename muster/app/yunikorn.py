@@ -1,0 +1,74 @@
+"""YuniKorn's part of a plan: its queues and applications beside those of others, in one snapshot. Called by `plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from muster.app.intake import Intake, NotManaged, Remark
+from muster.dialects.yunikorn.applications import PodOfApplication
+from muster.dialects.yunikorn.names import CONFIG_MAP
+from muster.dialects.yunikorn.read import Reading, Surroundings, assumed_configuration, read_pods
+from muster.dialects.yunikorn.read_queues import FLAVOR
+from muster.engine.reading import PlacementReader
+from muster.model.errors import InvalidObject
+from muster.model.fields import Fields
+from muster.model.flavor import Flavor
+from muster.model.resources import sum_amounts
+from muster.model.snapshot import Snapshot
+
+
+def with_yunikorn(
+    intake: Intake, snapshot: Snapshot, *, placement: PlacementReader | None = None
+) -> tuple[Intake, Snapshot]:
+    """The snapshot with YuniKorn's queues and applications, and what is to be said of them."""
+    given = intake.yunikorn
+    if not given.pods and given.configuration is None:
+        return intake, snapshot
+    objects = [Fields(obj) for obj in intake.objects]
+    surroundings = Surroundings(
+        now=snapshot.now,
+        total=sum_amounts(node.allocatable for node in snapshot.nodes.values()) if snapshot.nodes else None,
+        placement=_with_volumes(placement, objects),
+        namespace_annotations={
+            one.child("metadata").text("name"): one.child("metadata").text_map("annotations")
+            for one in _of_kind(objects, "Namespace")
+        },
+    )
+    reading = read_pods(given.pods, given.configuration or assumed_configuration(), surroundings)
+    snapshot = replace(
+        snapshot,
+        queues={**snapshot.queues, **reading.queues},
+        shared_limits=reading.shared_limits,
+        flavors={**snapshot.flavors, FLAVOR: Flavor(name=FLAVOR)},
+        workloads={**snapshot.workloads, **reading.workloads},
+        namespaces={**{pod.namespace: {} for pod in given.pods}, **snapshot.namespaces},
+    )
+    return _told(intake, reading), snapshot
+
+
+def _with_volumes(placement: PlacementReader | None, objects: list[Fields]) -> PlacementReader | None:
+    if placement is None:
+        return None
+    return placement.with_volumes(_of_kind(objects, "PersistentVolumeClaim"), _of_kind(objects, "PersistentVolume"))
+
+
+def _of_kind(objects: list[Fields], kind: str) -> Iterator[Fields]:
+    return (one for one in objects if one.text("kind") == kind)
+
+
+def _told(intake: Intake, reading: Reading) -> Intake:
+    """The intake with what reading had to say."""
+    rejected = {(pod.owner, why): pod for pod, why in reading.rejected}  # the pods of a job say the same
+    left_out = tuple(NotManaged(source=pod.source, object=owner, why=why) for (owner, why), pod in rejected.items())
+    return replace(
+        intake,
+        owners={**intake.owners, **reading.owners},
+        not_managed=(*intake.not_managed, *left_out),
+        warnings=(*intake.warnings, *(_remark(pod, doubt) for pod, doubt in reading.doubts)),
+    )
+
+
+def _remark(pod: PodOfApplication | None, doubt: InvalidObject) -> Remark:
+    source, owner = (pod.source, pod.owner) if pod is not None else ("", f"ConfigMap {CONFIG_MAP}")
+    return Remark(source=source, object=owner, path=doubt.path, problem=doubt.problem, hint=doubt.hint)
