@@ -13,7 +13,7 @@ from muster.engine.holders import Holder
 from muster.engine.tree import QuotaTree
 from muster.model.queue import SharedLimit
 from muster.model.reason import Amount, Code, Reason, because
-from muster.model.resources import FlavorResource, sum_amounts
+from muster.model.resources import PODS, FlavorResource, sum_amounts
 from muster.model.workload import Workload
 
 APPLICATIONS = "applications"
@@ -76,6 +76,7 @@ class SharedUse:
             {name: amount * pod_set.count_left for name, amount in pod_set.requests.items()}
             for pod_set in workload.pod_sets
         )
+        asked[PODS] = sum(pod_set.count_left for pod_set in workload.pod_sets)
         for name in workload.limits:
             limit, tally = self._limits.get(name), self._of_limits.get(name)
             if limit is None or tally is None:

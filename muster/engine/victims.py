@@ -171,7 +171,12 @@ class VictimSearch:
         rules = preemptor.queue.queue.preemption
         if rules.reclaim is PreemptionPolicy.NEVER or rules.is_fence:
             return by_reclaim, by_priority
-        has_right, left = _fits_in_own(preemptor.queue, preemptor.requests)
+        requests = preemptor.requests
+        if rules.counts_shares_alone:
+            requests = _of_shares(preemptor.queue, requests)
+            if not requests:
+                return by_reclaim, by_priority
+        has_right, left = _fits_in_own(preemptor.queue, requests)
         below = preemptor.queue
         for meeting in preemptor.queue.path[1:]:
             for queue in _borrowing_leaves(meeting, below, preemptor.contested):
@@ -320,6 +325,12 @@ def _is_worth_taking(candidate: Candidate, preemptor: Preemptor, *, may_borrow: 
         if not is_borrowing_any(node, preemptor.contested):
             return False
     return True
+
+
+def _of_shares(queue: QuotaNode, requests: Amounts) -> Amounts:
+    """The part of a request that is of resources which the queue, or one above but the root, has a share of."""
+    ways = queue.path[:-1]
+    return {key: more for key, more in requests.items() if any(node.cells[key].subtree for node in ways)}
 
 
 def _fits_in_own(node: QuotaNode, requests: Amounts) -> tuple[bool, dict[FlavorResource, int]]:

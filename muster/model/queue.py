@@ -73,6 +73,7 @@ class PreemptionRules:
     reclaim: PreemptionPolicy = PreemptionPolicy.NEVER  # from other queues of the tree
     may_borrow: bool = False  # preempt in other queues even when that leaves this queue borrowing
     borrow_priority_most: int | None = None  # and then only workloads up to this priority; None: any lower one
+    counts_shares_alone: bool = False  # its right to take back is about what it, or a queue above, has a share of
     is_fence: bool = False  # those in the queue, or below it, take nobody outside
     is_spared: bool = False  # those in the queue leave for nobody in other queues
 

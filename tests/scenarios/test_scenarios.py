@@ -206,7 +206,7 @@ def test_both_versions_give_the_same_plan(path, profile, version):
 
 
 def in_version(document: Document, version: str) -> Document:
-    group, _, _ = document.value["apiVersion"].rpartition("/")
+    group, _, _ = document.value.get("apiVersion", "").rpartition("/")
     if group != GROUP or document.value["kind"] not in KINDS or is_refused_by_itself(document):
         return document
     return replace(document, value=to_version(document.value, version))

@@ -108,7 +108,7 @@ class Application:
 def gather(pods: Iterable[PodOfApplication]) -> list[Application]:
     """The applications that pods belong to, the one that came first in front."""
     by_name: dict[str, Application] = {}
-    for pod in sorted(pods, key=lambda one: one.created_at):  # those of one moment stay as they were given
+    for pod in sorted(pods, key=lambda one: (one.created_at, one.key)):
         by_name.setdefault(pod.application, Application(name=pod.application)).pods.append(pod)
     for application in by_name.values():
         _read_user(application)

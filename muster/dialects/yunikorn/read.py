@@ -7,13 +7,13 @@ groups ask for at least, in which as many of their pods stand. Pods on nodes hol
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from muster.dialects.yunikorn import names
 from muster.dialects.yunikorn.amounts import VCORE
 from muster.dialects.yunikorn.applications import Application, PodOfApplication, gather
-from muster.dialects.yunikorn.configuration import DEFAULT_PARTITION, Partition, QueueConfiguration, QueueSettings
+from muster.dialects.yunikorn.configuration import DEFAULT_PARTITION, Partition, QueueConfiguration
 from muster.dialects.yunikorn.placement_rules import KNOWN_RULES, Placement
 from muster.dialects.yunikorn.queue_tree import QueueNode, QueueTree
 from muster.dialects.yunikorn.read_queues import FLAVOR, LimitTable, model_queues, property_doubts, queue_name
@@ -89,9 +89,6 @@ class _Reader:
         self.tree = QueueTree(partition)
         self.placement = Placement(partition, self.tree)
         self.table = LimitTable()
-        self.counts_pods = _counts_pods(partition.root) or any(
-            PODS in text for said in surroundings.namespace_annotations.values() for text in said.values()
-        )
         self.limits: dict[str, SharedLimit] = {}
         self.workloads: dict[str, Workload] = {}
         self.owners: dict[str, str] = {}
@@ -110,9 +107,15 @@ class _Reader:
                 continue
             self._take(application, queue)
         asked = {name for one in self.workloads.values() for pod_set in one.pod_sets for name in pod_set.requests}
-        queues = model_queues(self.tree, self.partition, total=self.surroundings.total, asked=asked)
+        asked.update(name for limit in self.limits.values() for name in limit.most)
+        queues = {
+            queue.name: queue
+            for queue in model_queues(self.tree, self.partition, total=self.surroundings.total, asked=asked)
+        }
+        if any(queue.group_of(PODS) is not None for queue in queues.values()):
+            self.workloads = {key: _with_pods_counted(one) for key, one in self.workloads.items()}
         return Reading(
-            queues={queue.name: queue for queue in queues},
+            queues=queues,
             shared_limits=self.limits,
             workloads=self.workloads,
             owners=self.owners,
@@ -133,7 +136,7 @@ class _Reader:
     def _take(self, application: Application, queue: QueueNode) -> None:
         limits = {limit.name: limit for limit in self.table.limits_of(application, queue)}
         self.limits.update(limits)
-        making = _Making(application, queue, tuple(limits), self.surroundings, counts_pods=self.counts_pods)
+        making = _Making(application, queue, tuple(limits), self.surroundings)
         waited_s = self.surroundings.now - application.submitted_at
         is_late = bool(application.groups) and waited_s >= application.terms.timeout_s
         if is_late and application.terms.is_hard and not any(pod.node for pod in application.pods):
@@ -161,16 +164,9 @@ class _Making:
     """The workloads of one application."""
 
     def __init__(
-        self,
-        application: Application,
-        queue: QueueNode,
-        limits: tuple[str, ...],
-        surroundings: Surroundings,
-        *,
-        counts_pods: bool,
+        self, application: Application, queue: QueueNode, limits: tuple[str, ...], surroundings: Surroundings
     ) -> None:
         self.application = application
-        self.counts_pods = counts_pods
         self.queue = queue_name(queue)
         self.limits = limits
         self.placement = surroundings.placement
@@ -217,7 +213,7 @@ class _Making:
 
     def _pod_set(self, name: str, pod: Fields, count: int) -> PodSet:
         shape = pod_shape(pod.child("spec"))
-        requests = {**shape.requests, PODS: 1} if self.counts_pods else shape.requests
+        requests = shape.requests
         if self.placement is None:
             return PodSet(name=name, count=count, count_least=count, requests=requests, shape=shape)
         return PodSet(
@@ -252,17 +248,21 @@ class _Making:
         )
 
 
+def _with_pods_counted(workload: Workload) -> Workload:
+    """A workload on a node holds its pods too, where pods are counted; one that waits is given them with the rest."""
+    if workload.admission is None:
+        return workload
+    pod_sets = tuple(
+        replace(one, flavors={**one.flavors, PODS: FLAVOR}, usage={**one.usage, PODS: one.count})
+        for one in workload.admission.pod_sets
+    )
+    return workload.changed(admission=Admission(queue=workload.admission.queue, pod_sets=pod_sets))
+
+
 def _is_covered(pod: PodOfApplication, group: TaskGroup) -> bool:
     """Whether a pod asks for no more than its group holds for it."""
     asked = pod_shape(pod.pod.child("spec")).requests
     return all(amount <= group.resources.get(name, 0) for name, amount in asked.items())
-
-
-def _counts_pods(queue: QueueSettings) -> bool:
-    """Whether anything limits or guarantees a number of pods, which every pod is one of."""
-    lists = [one for part in (queue.resources, queue.template.resources) for one in (part.guaranteed, part.most)]
-    lists += [limit.most for limit in queue.limits]
-    return any(PODS in one for one in lists if one) or any(map(_counts_pods, queue.children))
 
 
 # Namespaces and doubts -----------------------------------------------------------------------------------------------

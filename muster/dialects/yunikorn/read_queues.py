@@ -52,9 +52,9 @@ def counted(amounts: Amounts) -> dict[str, int]:
 def model_queues(
     tree: QueueTree, partition: Partition, *, total: Mapping[str, int] | None, asked: Iterable[str]
 ) -> Iterator[Queue]:
-    """All queues; `total` is what the nodes have, `None` where nobody knows."""
+    """All queues; `total` is what the nodes have, `None` where nobody knows, `asked` what pods and limits name."""
     nodes = list(tree.root.walk())
-    resources = {*asked, *(total or ())}
+    resources = set(asked)
     for node in nodes:
         resources.update(counted(node.guaranteed), counted(node.most))
     shares = _Shares(tree, {name: UNLIMITED if total is None else total.get(name, 0) for name in resources})
@@ -84,6 +84,7 @@ def _preemption(node: QueueNode, *, may_preempt: bool) -> PreemptionRules:
     policy = node.properties.get(PREEMPTION_POLICY, "").lower()
     return PreemptionRules(
         within_queue=PreemptionPolicy.UNSET,
+        counts_shares_alone=True,
         reclaim=PreemptionPolicy.LOWER_OR_EQUAL_PRIORITY if may_preempt else PreemptionPolicy.NEVER,
         is_fence=policy == FENCE,
         is_spared=policy == DISABLED,
