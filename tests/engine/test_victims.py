@@ -12,6 +12,8 @@ from muster.model.reason import Code
 from muster.model.settings import PreemptionGuards, Settings
 from tests.engine.builders import (
     ANY,
+    CPU,
+    GPU,
     GPUS,
     LOWER,
     NEVER,
@@ -30,6 +32,7 @@ from tests.engine.builders import (
     workload,
 )
 
+EQUAL = PreemptionPolicy.LOWER_OR_EQUAL_PRIORITY
 OWN, RECLAIMED, WHILE_BORROWING = Code.PREEMPTED_IN_QUEUE, Code.RECLAIMED, Code.RECLAIMED_WHILE_BORROWING
 
 
@@ -63,6 +66,7 @@ def find(*parts, who=None, settings=None):
         (PreemptionPolicy.UNSET, False, False, False, False),
         (LOWER, True, False, False, False),
         (NEWER, True, True, False, False),
+        (EQUAL, True, True, True, False),
         (ANY, True, True, True, True),
     ],
 )
@@ -203,6 +207,12 @@ def lenders(gpus=4):
         pytest.param(
             {"reclaim": LOWER}, running("theirs", gpus=8, queue="b", priority=9), None, id="not from a higher"
         ),
+        pytest.param(
+            {"reclaim": EQUAL}, running("theirs", gpus=8, queue="b", priority=5), RECLAIMED, id="from an equal"
+        ),
+        pytest.param(
+            {"reclaim": ANY, "is_fence": True}, running("theirs", gpus=8, queue="b"), None, id="not from behind a fence"
+        ),
         pytest.param({"reclaim": NEVER}, running("theirs", gpus=8, queue="b"), None, id="not at all"),
         pytest.param(
             {"reclaim": PreemptionPolicy.UNSET}, running("theirs", gpus=8, queue="b"), None, id="nothing said"
@@ -213,6 +223,49 @@ def lenders(gpus=4):
 )
 def test_reclaim(rules, holder, want):
     assert list(find(team_a(**rules), lenders(), holder).values()) == ([want] if want else [])
+
+
+def test_those_who_are_spared_stay():
+    spared = queue("b", cohort="x", gpus=4, preemption=PreemptionRules(is_spared=True))
+    assert find(team_a(reclaim=ANY), spared, running("theirs", gpus=8, queue="b")) == {}
+
+
+@pytest.mark.parametrize(
+    ("fence", "want"),
+    [("", ["far"]), ("team", ["near"]), ("top", ["far"])],
+)
+def test_a_fence_around_a_branch(fence, want):
+    def branch(name, **fields):
+        return cohort(name, preemption=PreemptionRules(is_fence=name == fence), **fields)
+
+    parts = [
+        branch("top", gpus=4),
+        branch("team", parent="top"),
+        queue("team-a", cohort="team", gpus=4, preemption=preempts(reclaim=ANY)),
+        queue("b", cohort="team", gpus=0),
+        queue("c", cohort="top", gpus=0),
+    ]
+    near, far = running("near", queue="b", gpus=4, priority=2), running("far", queue="c", gpus=4, priority=1)
+    assert list(find(*parts, near, far, who=workload("me", gpus=2, priority=5))) == want
+
+
+@pytest.mark.parametrize(("is_alone", "want"), [(False, []), (True, ["theirs"])])
+def test_a_right_that_is_about_shares_alone(is_alone, want):
+    """A queue that has a share of cards and none of cores takes cards back, whatever cores it asks for beside."""
+    rules = preempts(reclaim=ANY, counts_shares_alone=is_alone)
+    mine = queue("team-a", cohort="x", flavors={"default": {GPU: 4, CPU: 0}}, preemption=rules)
+    theirs = queue("b", cohort="x", flavors={"default": {GPU: 4, CPU: 100}})
+    state = state_of(mine, theirs, running("theirs", queue="b", gpus=8))
+    requests = {GPUS: 4, ("default", CPU): 1}
+    me = Preemptor(
+        workload=workload("me", gpus=4), queue=node_of(state, "team-a"), requests=requests, contested=frozenset([GPUS])
+    )
+    assert [name_of(victim.holder.workload.key) for victim in search_in(state).find(me)] == want
+
+
+def test_who_has_no_share_at_all_takes_nothing_back():
+    rules = {"reclaim": ANY, "counts_shares_alone": True}
+    assert find(team_a(0, **rules), lenders(8), running("theirs", gpus=9, queue="b")) == {}
 
 
 def test_queue_within_its_share_is_left_alone():

@@ -38,7 +38,7 @@ class People:
     def read(entries: str) -> People:
         """Users, a space, and groups, each with commas between them."""
         users, _, groups = entries.partition(" ")
-        return People(frozenset(users.split(",")), frozenset(groups.strip().split(",")))
+        return People(frozenset(users.split(",")) - {""}, frozenset(groups.strip().split(",")) - {""})
 
     def has(self, user: str, groups: tuple[str, ...]) -> bool:
         is_for_all = "*" in self.users or "*" in self.groups

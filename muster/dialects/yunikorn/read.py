@@ -145,7 +145,11 @@ class _Reader:
             return
         standing_in: set[str] = set()
         if application.groups and not is_late:
-            gang, standing_in = making.gang()
+            try:
+                gang, standing_in = making.gang()
+            except InvalidObject as problem:
+                self.rejected += [(pod, f"application {application.name}: {problem}") for pod in application.pods]
+                return
             if gang is not None:
                 self._keep(gang, application.first)
         for pod in application.pods:
