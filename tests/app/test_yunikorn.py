@@ -16,6 +16,25 @@ from tests.stopwatch import is_done_within
 from tests.support import assert_sound, proof_count, shared
 
 NOW = 1_767_254_400.0
+KUEUE = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: default}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: solo}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: default, resources: [{name: cpu, nominalQuota: 10}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: jobs}
+spec: {clusterQueue: solo}
+"""
 
 
 def pod(name: str, *, cpu: object = 1, labels: dict[str, str] | None = None, **parts: Any) -> dict[str, Any]:
@@ -198,6 +217,23 @@ def paths_of(queues: list[dict[str, Any]], above: str = "root") -> dict[str, dic
     return found
 
 
+def others_of(random: Random) -> list[dict[str, Any]]:
+    """A queue of Kueue's with a job, and plain pods, on the same nodes."""
+    kueue = [dict(one.value) for one in parse_documents(KUEUE, "kueue.yaml")]
+    gang = job("of-kueue", random.randint(1, 4))
+    gang["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "jobs"}
+    count = random.randint(0, 2)
+    plain = [pod(f"plain{number}", cpu=random.randint(1, 3), scheduler="default-scheduler") for number in range(count)]
+    return [*kueue, gang, *plain] if random.random() < 0.5 else plain
+
+
+def cpu_of(objects: list[dict[str, Any]], name: str) -> int:
+    """What one pod of a job, or a pod, asks for."""
+    (found,) = (one for one in objects if one["metadata"]["name"] == name and "spec" in one)
+    spec = found["spec"].get("template", found)["spec"]
+    return int(spec["containers"][0]["resources"]["requests"]["cpu"])
+
+
 def check_nothing_is_sold_twice(random: Random) -> None:
     """Random queues and pods: no node, no maximum and no user's limit is exceeded, and the plan comes to an end."""
     queues = random_tree(random)
@@ -221,7 +257,8 @@ def check_nothing_is_sold_twice(random: Random) -> None:
         given["queue"], given["user"] = (pods[firsts[given["app"]]][key] for key in ("queue", "user"))
     objects = [node(name, cpu) for name, cpu in nodes.items()]
     objects += [pod(name, metadata={"creationTimestamp": "2026-01-01T00:00:00Z"}, **one) for name, one in pods.items()]
-    report = planned(config(*queues, submitacl="*"), *objects)
+    others = others_of(random)
+    report = planned(config(*queues, submitacl="*"), *objects, *others)
     if report.refused:  # some random trees promise more than they may
         return
     assert report.is_settled
@@ -230,9 +267,12 @@ def check_nothing_is_sold_twice(random: Random) -> None:
     in_queues: Counter[str] = Counter()
     of_ann: Counter[str] = Counter()
     for step in given_quota:  # also those that were told to go hold it still
-        given = pods[step.workload.rpartition("/")[2]]
-        (slot,) = step.pod_sets[0].slots
-        on_nodes[slot.node] += given["cpu"]
+        name = report.owners[step.workload].rpartition("/")[2]
+        given = pods.get(name) or {"cpu": cpu_of(others, name)}
+        for slot in step.pod_sets[0].slots:
+            on_nodes[slot.node] += given["cpu"]
+        if name not in pods:
+            continue
         parts = given["queue"].split(".")
         for path in (".".join(parts[:length]) for length in range(2, len(parts) + 1)):
             in_queues[path] += given["cpu"] * 1000
@@ -246,7 +286,7 @@ def check_nothing_is_sold_twice(random: Random) -> None:
             assert of_ann[path] <= parse_amounts(_texts(limit["maxresources"]), "limit")["vcore"]
     leaving = {step.workload for step in report.steps if isinstance(step, Evicted)}
     told = {step.workload for step in given_quota} | {one.verdict.workload for one in report.waiting}
-    assert len(told) == len(pods)
+    assert len(told) == len(pods) + sum(one["kind"] in ("Pod", "Job") for one in others)
     assert leaving <= {step.workload for step in given_quota}
 
 
