@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 
+from muster.engine.decide import decide
+from muster.engine.state import EngineState
 from muster.engine.turns import in_turn, part_of_due
-from muster.model.queue import Turns
-from tests.engine.builders import cohort, node_of, queue, reserved, run_cycles, running, state_of, workload
+from muster.model.plan import Reserve
+from muster.model.queue import SharedLimit, Turns
+from tests.engine.builders import GPU, cohort, node_of, queue, reserved, run_cycles, running, state_of, workload
+from tests.support import assert_sound, proof_count
 
 
 def leaf(name: str, *, gpus: int = 0, parent: str = "top", number: int = 0, **turns: Any) -> Any:
@@ -91,7 +97,7 @@ def test_each_branching_has_its_turns() -> None:
     assert order_of(*parts) == ["c", "d", "b", "a"]
 
 
-def test_one_is_given_to_at_a_time_and_then_turns_change() -> None:
+def test_what_one_queue_is_given_changes_whose_turn_it_is() -> None:
     state = state_of(
         inner("top"),
         leaf("a", gpus=2, number=0),
@@ -99,8 +105,20 @@ def test_one_is_given_to_at_a_time_and_then_turns_change() -> None:
         *(workload(f"a{number}", queue="a", queued_at=float(number)) for number in range(3)),
         *(workload(f"b{number}", queue="b", queued_at=float(number)) for number in range(3)),
     )
-    plans = run_cycles(state, 5)
-    assert [list(reserved(plan)) for plan in plans] == [["a0"], ["b0"], ["a1"], ["b1"], []]
+    plans = run_cycles(state, 3)
+    assert [list(reserved(plan)) for plan in plans] == [["a0", "b0"], ["a1", "b1"], []]
+
+
+def test_a_queue_that_is_far_behind_goes_twice_before_the_other_goes_once() -> None:
+    state = state_of(
+        inner("top", gpus=4),
+        leaf("a", gpus=4, number=0),
+        leaf("b", gpus=4, number=1),
+        running("r", queue="b", gpus=3),
+        *(workload(f"a{number}", queue="a", queued_at=float(number)) for number in range(3)),
+        workload("b0", queue="b"),
+    )
+    assert [list(reserved(plan)) for plan in run_cycles(state, 4)] == [["a0"], ["a1"], ["a2", "b0"], []]
 
 
 def test_one_that_does_not_fit_does_not_keep_the_others_from_their_turn() -> None:
@@ -141,3 +159,76 @@ def test_in_line_priorities_may_not_count() -> None:
         workload("urgent", queue="a", queued_at=3.0, priority=9),
     )
     assert [list(reserved(plan)) for plan in run_cycles(state, 2)] == [["old"], ["urgent"]]
+
+
+# Many at once are as one at a time -----------------------------------------------------------------------------------
+
+
+def random_state(random: Random) -> EngineState:
+    """A random tree whose branches take turns, with holders, waiting workloads and limits that they share."""
+    names = [f"i{number}" for number in range(random.randint(1, 4))]
+    inners = [
+        inner(
+            name,
+            gpus=random.randint(0, 6),
+            parent=random.choice(names[:number]) if number else None,
+            number=random.randint(0, 3),
+            by_priority=random.random() < 0.7,
+            priority_offset=random.choice((0, 0, 3)),
+            is_priority_fence=random.random() < 0.2,
+        )
+        for number, name in enumerate(names)
+    ]
+    leaves = [f"q{number}" for number in range(random.randint(1, 6))]
+    queues = [
+        leaf(
+            name,
+            gpus=random.randint(0, 3),
+            parent=random.choice(names),
+            number=number,
+            by_priority=random.random() < 0.8,
+        )
+        for number, name in enumerate(leaves)
+    ]
+    limits = {name: SharedLimit(name=name, title=name, most={GPU: random.randint(1, 5)}) for name in ("x", "y")}
+    waiting = [
+        workload(
+            f"w{number}",
+            queue=random.choice(leaves),
+            gpus=random.randint(1, 3),
+            priority=random.choice((0, 0, 0, 1, 5)),
+            queued_at=float(random.randint(0, 5)),
+            application=f"a{number}",
+            limits=tuple(name for name in limits if random.random() < 0.15),
+        )
+        for number in range(random.randint(0, 20))
+    ]
+    holders = [running(f"r{number}", queue=random.choice(leaves)) for number in range(random.randint(0, 3))]
+    return state_of(*inners, *queues, *waiting, *holders, shared_limits=limits)
+
+
+def given_in(state: EngineState, *, is_one_at_a_time: bool) -> list[str]:
+    """Who is given quota, in order; one at a time, what a cycle decides after its first gift is not carried out."""
+    given: list[str] = []
+    for _ in range(200):
+        state.begin_cycle(state.now + 1)
+        plan = decide(state)
+        if is_one_at_a_time:
+            gifts = [index for index, one in enumerate(plan.decisions) if isinstance(one, Reserve)]
+            plan = replace(plan, decisions=plan.decisions[: gifts[0] + 1] if gifts else plan.decisions)
+        state.apply(plan)
+        given += reserved(plan)
+        if state.is_settled:
+            return given
+    raise AssertionError("it does not settle")
+
+
+def check_many_at_once(random: Random) -> None:
+    seed = random.random()
+    together = given_in(random_state(Random(seed)), is_one_at_a_time=False)
+    assert together == given_in(random_state(Random(seed)), is_one_at_a_time=True)
+
+
+@pytest.mark.prove
+def test_many_at_once_are_given_as_one_at_a_time() -> None:
+    assert_sound(check_many_at_once, range(proof_count(5000)))

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from muster.dialects.yunikorn import names
 from muster.dialects.yunikorn.placement_rules import Submission
 from muster.dialects.yunikorn.task_groups import GangTerms, TaskGroup, gang_terms, read_task_groups
+from muster.dialects.yunikorn.validate_names import USER_NAME
 from muster.model.documents import parse_value
 from muster.model.errors import InvalidObject
-from muster.model.fields import Fields
+from muster.model.fields import Fields, shown
 
 AUTOMATIC_ID_MOST = 63
 
@@ -125,9 +126,10 @@ def _read_user(application: Application) -> None:
         return
     try:
         info = Fields.of(parse_value(text, path), path)
-        application.user = info.text("user") or names.NOBODY
-        application.user_groups = info.texts("groups")
-        application.is_user_known = True
+        user, user_groups = info.text("user"), info.texts("groups")
+        if not USER_NAME.fullmatch(user):
+            raise info.error("user", f"is {shown(user)}", "give letters, digits, or : # / _ . @ -")
+        application.user, application.user_groups, application.is_user_known = user, user_groups, True
     except InvalidObject as problem:
         application.doubts.append(problem)
 

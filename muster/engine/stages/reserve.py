@@ -15,7 +15,7 @@ from muster.engine.places import Use
 from muster.engine.quota import fits
 from muster.engine.tournament import Tournament
 from muster.engine.tree import QuotaNode
-from muster.engine.turns import Head, in_turn, takes_turns
+from muster.engine.turns import Head, TurnTaking, takes_turns
 from muster.engine.variants import better_variant, worse_variant
 from muster.engine.victims import Victim
 from muster.model.plan import Amend, Evict, Finish, Hold, Requeue, Reserve, Retry, Return, ScanProgress, Shrink
@@ -47,21 +47,55 @@ def reserve(cycle: Cycle) -> None:
 
 
 def _take_turns(cycle: Cycle, heads: Sequence[Head]) -> None:
-    """In each tree whose queues take turns, try the heads in turn until one gets its quota; then turns change."""
+    """Try the heads of trees whose queues take turns, tree by tree."""
     by_root: dict[str, list[Head]] = {}
     for head in heads:
         by_root.setdefault(head[0].root.name, []).append(head)
     cycle.is_last = cycle.is_last and not heads
     for _, waiting in sorted(by_root.items()):
-        for queue, workload in in_turn(waiting):
-            if _is_cut_short(cycle, queue, workload):
-                continue
-            entry = nominate(cycle, queue, workload)
-            if entry.status is Status.NOMINATED:
-                process(cycle, entry)
-            if entry.status is Status.RESERVED:
-                break
+        _take_turns_in(cycle, TurnTaking(waiting, lambda queue, head: _most_important(cycle, queue, head)))
+
+
+def _most_important(cycle: Cycle, queue: QuotaNode, head: Workload) -> int:
+    """The highest priority in a queue's line: the head's, unless the line goes by something else."""
+    if queue.queue.turns is None or queue.queue.turns.by_priority:
+        return head.priority
+    return max((one.priority for one in cycle.state.line(queue.name).waiting()), default=head.priority)
+
+
+def _take_turns_in(cycle: Cycle, turns: TurnTaking) -> None:
+    """Try the heads of one tree in turn, for as long as the outcome is that of one gift in a cycle.
+
+    That is until it is the turn of a queue whose next workload is not known yet, because it has got something already,
+    or until somebody gets nothing after a gift: it is tried again when the cycle is over. Who gets nothing before that
+    gives way until the next gift. Limits that queues share are counted when the cycle is over.
+    """
+    counted: set[str] = set()  # the shared limits of those that got something
+    is_given = is_passed_over = False
+    while (head := turns.next()) is not None:
+        queue, workload = head
+        if not counted.isdisjoint(workload.limits):
+            return
+        if _is_cut_short(cycle, queue, workload):
+            turns.drop(queue)
+            continue
+        entry = nominate(cycle, queue, workload)
+        if entry.status is Status.NOMINATED:
+            process(cycle, entry)
+        if entry.status is Status.RESERVED:
+            if is_passed_over:
+                return
+            is_given = True
+            counted.update(workload.limits)
+            turns.serve(queue)
+            if len(cycle.state.line(queue.name)) == 1:
+                turns.drop(queue)
+        elif is_given:
+            return
+        else:
             put_back(cycle, entry)
+            is_passed_over = True
+            turns.drop(queue)
 
 
 def _give_up_stuck(cycle: Cycle) -> None:

@@ -53,7 +53,9 @@ def test_the_first_pod_speaks_for_all() -> None:
     assert submission.tags == {"namespace": "default", "namespace.parentqueue": "root.teams"}
 
 
-@pytest.mark.parametrize("info", ["{", "[]", '{"user": 5}', '{"user": "ann", "groups": "staff"}'])
+@pytest.mark.parametrize(
+    "info", ["{", "[]", "{}", '{"user": "an n"}', '{"user": 5}', '{"user": "ann", "groups": "staff"}']
+)
 def test_who_cannot_be_read_is_nobody(info: str) -> None:
     (application,) = gather([pod("p", annotations={f"{DOMAIN}user.info": info})])
     assert not application.is_user_known
