@@ -68,7 +68,8 @@ class Line:
 
     def __init__(self, order: Order, used_by: Callable[[str], float] | None = None, turns: Turns | None = None) -> None:
         self.order = order
-        self._is_by_application = turns is not None  # whose use counts: the application's, else the submit queue's
+        # Whose use counts: the application's, else the submit queue's.
+        self._is_by_application = turns is not None and used_by is not None
         self._by_priority = turns is None or turns.by_priority
         self.sticky = ""  # the workload that waits for its victims stays at the head
         self._used_by = used_by  # where submit queues or applications take turns: what each has used
@@ -76,6 +77,7 @@ class Line:
         self._alone: dict[str, None] = {}  # parked one by one
         self._groups: dict[tuple[str, str], _Group] = {}
         self._firsts: dict[str, list[Place]] = {}  # by turn: the best of each group in line, some outdated
+        self._offered: list[Place] = []  # where applications take turns: the same of all of them
         self._hopeless: dict[str, str] = {}  # kinds that cannot start now, and who showed it
 
     def __len__(self) -> int:
@@ -105,12 +107,21 @@ class Line:
         if used_by is None:
             place = self._first_of_turn("")
             return self._workloads[place[-1]] if place is not None else None
+        if self._is_by_application:
+            return self._head_by_application(used_by)
         firsts = [
             (used_by(turn), place) for turn in list(self._firsts) if (place := self._first_of_turn(turn)) is not None
         ]
-        if self._is_by_application:  # the most important one first, whoever has used what
-            return self._workloads[min(firsts, key=lambda one: (one[1][:2], one))[1][-1]] if firsts else None
         return self._workloads[min(firsts)[1][-1]] if firsts else None
+
+    def _head_by_application(self, used_by: Callable[[str], float]) -> Workload | None:
+        """The most important workload, and of equals the one whose application uses least."""
+        first = self._first_in(self._offered)
+        if first is None or not used_by(self._workloads[first[-1]].application):
+            return self._workloads[first[-1]] if first is not None else None  # nobody uses less than nothing
+        firsts = [place for turn in list(self._firsts) if (place := self._first_of_turn(turn)) is not None]
+        best = min(firsts, key=lambda place: (place[:2], used_by(self._workloads[place[-1]].application), place))
+        return self._workloads[best[-1]]
 
     def add(self, workload: Workload, now: float) -> None:
         """Take a workload in: into line, or parked when it is backing off or its kind cannot start now."""
@@ -187,16 +198,21 @@ class Line:
                 self._join(workload)
 
     def _first_of_turn(self, turn: str) -> Place | None:
-        heap = self._firsts.get(turn)
+        first = self._first_in(self._firsts.get(turn, []))
+        if first is None:
+            self._firsts.pop(turn, None)
+        return first
+
+    def _first_in(self, heap: list[Place]) -> Place | None:
+        """The best of a heap that is still offered; outdated places are cleared away on the way."""
         while heap:
             place = heap[0]
             workload = self._workloads.get(place[-1])
             if workload is not None and place[-1] not in self._alone:
-                group = self._groups.get((turn, kind_of(workload)))
+                group = self._groups.get((self._turn_of(workload), kind_of(workload)))
                 if group is not None and not group.is_parked and group.first() == place:
                     return place
             heapq.heappop(heap)
-        self._firsts.pop(turn, None)
         return None
 
     def _turn_of(self, workload: Workload) -> str:
@@ -244,3 +260,5 @@ class Line:
         place = group.first()
         if place is not None:
             heapq.heappush(self._firsts.setdefault(group.turn, []), place)
+            if self._is_by_application:
+                heapq.heappush(self._offered, place)

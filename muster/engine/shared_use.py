@@ -1,7 +1,7 @@
 """What applications hold, and limits that workloads of several queues share. Part of the engine's state.
 
-A shared limit is checked when a workload is tried and counted when it gets its quota, so workloads that share one must
-not be admitted in the same cycle: trees whose queues take turns admit one at a time.
+A shared limit is checked when a workload is tried and counted when the plan is carried out, so of those that share one
+a cycle admits one: the stage that lets queues take turns sees to it (`muster/engine/stages/reserve.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from muster.engine.holders import Holder
 from muster.engine.tree import QuotaTree
 from muster.model.queue import SharedLimit
 from muster.model.reason import Amount, Code, Reason, because
-from muster.model.resources import PODS, FlavorResource, sum_amounts
+from muster.model.resources import PODS, sum_amounts
 from muster.model.workload import Workload
 
 APPLICATIONS = "applications"
@@ -45,6 +45,7 @@ class SharedUse:
         self._tree = tree
         self._of_limits: dict[str, _Tally] = {name: _Tally() for name in limits}
         self._of_applications: dict[str, _Tally] = {}
+        self._totals: dict[str, dict[str, int]] = {}  # by root
         self._roots: dict[str, str] = {}  # by application: the root of the tree that it is in
 
     def count(self, holder: Holder, sign: int) -> None:
@@ -63,12 +64,16 @@ class SharedUse:
         tally = self._of_applications.get(application)
         if tally is None:
             return 0.0
-        cells = self._tree.nodes[self._roots[application]].cells
-        totals: dict[str, int] = {}
-        key: FlavorResource
-        for key, cell in cells.items():
-            totals[key[1]] = totals.get(key[1], 0) + cell.subtree
+        totals = self._totals_of(self._roots[application])
         return max((amount / totals[name] for name, amount in tally.amounts.items() if totals.get(name)), default=0.0)
+
+    def _totals_of(self, root: str) -> dict[str, int]:
+        """What a whole tree brings, by resource."""
+        if root not in self._totals:
+            node = self._tree.nodes[root]
+            parts = ({resource: node.cells[flavor, resource].subtree} for flavor, resource in node.declared)
+            self._totals[root] = sum_amounts(parts)
+        return self._totals[root]
 
     def refusal(self, workload: Workload) -> Reason | None:
         """The first shared limit that leaves a workload no room."""
