@@ -152,6 +152,8 @@ class VictimSearch:
 
     def candidates(self, preemptor: Preemptor) -> list[Candidate]:
         """Everybody who may be taken, in the order of taking."""
+        if not preemptor.workload.may_preempt:
+            return []
         by_reclaim, by_priority = self._others(preemptor)
         lists = (by_reclaim, by_priority, self._own(preemptor))
         for candidates in lists:

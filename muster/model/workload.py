@@ -138,6 +138,7 @@ class Workload:
     # By pod set: the slots of pods that were told to go and are still there.
     leaving_slots: Mapping[str, tuple[Slot, ...]] = field(default_factory=dict)
     is_preemptible: bool = True
+    may_preempt: bool = True  # else it waits until there is room, whatever its queue is due
     preempted_at: float | None = None
     checks: Mapping[str, CheckState] = field(default_factory=dict)
     held_until: float | None = None  # backing off

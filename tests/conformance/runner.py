@@ -74,6 +74,7 @@ class Verdict(Enum):
 
 
 def _driver_of(case: Case) -> Driver | None:
+    """By the form of the case where a system has one of its own, else by its source."""
     if "_config" in case.body:
         return hami_cases.run_hami
     if case.source.startswith(yunikorn_cases.PREFIX):

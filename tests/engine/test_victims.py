@@ -225,6 +225,11 @@ def test_reclaim(rules, holder, want):
     assert list(find(team_a(**rules), lenders(), holder).values()) == ([want] if want else [])
 
 
+def test_who_may_not_preempt_takes_nobody():
+    me = workload("me", gpus=4, priority=5, may_preempt=False)
+    assert find(team_a(reclaim=ANY), lenders(), running("theirs", gpus=8, queue="b"), who=me) == {}
+
+
 def test_those_who_are_spared_stay():
     spared = queue("b", cohort="x", gpus=4, preemption=PreemptionRules(is_spared=True))
     assert find(team_a(reclaim=ANY), spared, running("theirs", gpus=8, queue="b")) == {}

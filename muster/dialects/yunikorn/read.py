@@ -234,7 +234,8 @@ class _Making:
         self, key: str, pod: PodOfApplication, pod_sets: tuple[PodSet, ...], *, is_preemptible: bool = True
     ) -> Workload:
         kinds = [(one.name, one.count, one.shape, one.rules.of_kind, one.cards) for one in pod_sets]
-        kind = repr((kinds, pod.priority, self.limits))
+        may_preempt = pod.pod.child("spec").text("preemptionPolicy") != "Never"
+        kind = repr((kinds, pod.priority, may_preempt, self.limits))
         return Workload(
             key=key,
             uid=f"{pod.created_at:017.6f} {key}",  # of those that queue alike the older goes first
@@ -246,6 +247,7 @@ class _Making:
             pod_sets=pod_sets,
             is_pod=len(pod_sets) == 1 and pod_sets[0].name == POD_SET,
             is_preemptible=is_preemptible,
+            may_preempt=may_preempt,
             kind_key=blake2b(kind.encode(), digest_size=12).hexdigest(),
             application=self.application.name,
             limits=self.limits,

@@ -176,3 +176,11 @@ def test_what_a_namespace_says_wrongly_does_not_count(quota: str) -> None:
 def test_a_pod_says_that_it_is_not_to_be_preempted() -> None:
     got = reading(pod("p", annotations={f"{DOMAIN}allow-preemption": "false"}), pod("q", at=1.0))
     assert [one.is_preemptible for one in got.workloads.values()] == [False, True]
+
+
+def test_a_pod_says_that_it_preempts_nobody() -> None:
+    never = pod("p")
+    assert isinstance(never.pod.values["spec"], dict)
+    never.pod.values["spec"]["preemptionPolicy"] = "Never"
+    got = reading(never, pod("q", at=1.0))
+    assert [one.may_preempt for one in got.workloads.values()] == [False, True]
