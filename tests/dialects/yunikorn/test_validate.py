@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
 import yaml
 
 from muster.dialects.yunikorn.normal_form import normal_form
+from muster.dialects.yunikorn.read import Surroundings, read_pods
 from muster.dialects.yunikorn.validate import read_configuration, read_plain_configuration
 from muster.model.errors import InvalidObject, InvalidObjects
+from tests.dialects.yunikorn.builders import pod
 from tests.stopwatch import is_done_within
+from tests.support import assert_sound, proof_count
 
 
 def partition(**parts: Any) -> str:
@@ -178,3 +182,92 @@ def test_of_very_many_mistakes_some_are_told() -> None:
 def test_an_expression_that_takes_python_ages_is_read_at_once() -> None:
     text = partition(placementrules=[{"name": "user", "create": True, "filter": {"users": ["(a+)+$"]}}])
     assert is_done_within(1.0, lambda: read_configuration(text, "queues.yaml"))
+
+
+# Anything at all -----------------------------------------------------------------------------------------------------
+
+FULL = {
+    "partitions": [
+        {
+            "name": "default",
+            "queues": [
+                {
+                    "name": "root",
+                    "submitacl": "*",
+                    "queues": [
+                        {
+                            "name": "a",
+                            "parent": True,
+                            "maxapplications": 3,
+                            "resources": {"guaranteed": {"vcore": 1}, "max": {"memory": "1Gi"}},
+                            "properties": {"priority.offset": "5", "preemption.policy": "fence"},
+                            "childtemplate": {"maxapplications": 1, "resources": {"max": {"vcore": "500m"}}},
+                            "limits": [{"limit": "x", "users": ["u", "*"], "maxresources": {"vcore": 1}}],
+                        }
+                    ],
+                }
+            ],
+            "placementrules": [
+                {"name": "user", "create": True, "parent": {"name": "fixed", "value": "root.a"}},
+                {"name": "tag", "value": "namespace", "filter": {"type": "deny", "users": ["a.*"], "groups": ["g"]}},
+            ],
+            "limits": [],
+            "preemption": {"enabled": False},
+            "nodesortpolicy": {"type": "fair", "resourceweights": {"vcore": 1.5}},
+        }
+    ]
+}
+ANYTHING = (
+    None,
+    True,
+    0,
+    -1,
+    2**70,
+    1.5,
+    "",
+    "*",
+    "a",
+    "root",
+    "root.a.b",
+    "1Gi",
+    "((",
+    [],
+    {},
+    [None],
+    [[]],
+    {"a": None},
+)
+
+
+def changed(value: Any, random: Random) -> Any:
+    """The value with something in it replaced, taken out or doubled."""
+    if isinstance(value, dict) and value and random.random() < 0.9:
+        key = random.choice(sorted(value))
+        if random.random() < 0.1:
+            return {name: item for name, item in value.items() if name != key}
+        return {**value, key: changed(value[key], random)}
+    if isinstance(value, list) and value and random.random() < 0.9:
+        index = random.randrange(len(value))
+        if random.random() < 0.1:
+            return [*value, value[index]]
+        return [*value[:index], changed(value[index], random), *value[index + 1 :]]
+    return random.choice(ANYTHING)
+
+
+def check_anything(random: Random) -> None:
+    """Whatever is written, it is accepted or refused; and what is accepted can be read, and pods find their queues."""
+    value: Any = FULL
+    for _ in range(random.randint(1, 4)):
+        value = changed(value, random)
+    try:
+        configuration = read_plain_configuration(value)
+    except InvalidObject:
+        return
+    assert normal_form(read_plain_configuration(normal_form(configuration))) == normal_form(configuration)
+    pods = [pod(name, queue=name, user="ann", app=name) for name in ("root.a", "root.a.x", "b", "")]
+    read_pods(pods, configuration, Surroundings(total={"cpu": 4000}))
+
+
+@pytest.mark.prove
+def test_anything() -> None:
+    assert_sound(check_anything, range(proof_count(20_000)))
