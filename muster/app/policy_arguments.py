@@ -41,7 +41,13 @@ def read_arguments(policy: AnyPolicy, given: Fields) -> Any:
     hints = get_type_hints(policy.arguments)
     values: dict[str, Any] = {}
     problems: list[InvalidObject] = []
+    prefixes = {bounds.prefix: name for name, bounds in offered.items() if bounds.prefix}
+    parts: dict[str, dict[str, Any]] = {}
     for alias in given.values:
+        prefix = next((one for one in prefixes if str(alias).startswith(one) and alias not in names), "")
+        if prefix:
+            parts.setdefault(prefixes[prefix], {})[alias.removeprefix(prefix)] = given.values[alias]
+            continue
         try:
             if alias not in names:
                 raise given.error(str(alias), f"is no argument of {policy.name}", known_hint(alias, offered))
@@ -49,6 +55,11 @@ def read_arguments(policy: AnyPolicy, given: Fields) -> Any:
                 raise given.error(alias, "is given under two names", f"give {names[alias]} alone")
             if given.has(alias):  # null is absent, as everywhere
                 values[names[alias]] = _value(given, alias, hints[names[alias]], offered[names[alias]])
+        except InvalidObject as problem:
+            problems.append(problem)
+    for name, part in parts.items():
+        try:
+            values[name] = {**values.get(name, {}), **_value(Fields({name: part}, given.path), name, hints[name], offered[name])}
         except InvalidObject as problem:
             problems.append(problem)
     if problems:
@@ -129,6 +140,11 @@ def _each(read: Reader) -> Reader:
     return read_each
 
 
+def _object(given: Fields, name: str, _bounds: Bounds) -> Mapping[str, Any]:
+    """An object that the policy itself looks into."""
+    return given.child(name).values
+
+
 READERS: Mapping[Any, Reader] = {
     int: _whole,
     float: _number,
@@ -137,4 +153,6 @@ READERS: Mapping[Any, Reader] = {
     tuple[str, ...]: _texts,
     Mapping[str, int]: _each(_whole),
     Mapping[str, float]: _each(_number),
+    Mapping[str, str]: _each(_text),
+    Mapping[str, Any]: _object,
 }

@@ -66,16 +66,17 @@ class Placer:
     def __init__(self, table: NodeTable, hooks: Sequence[Hooks], pods: PodsOnNodes | None = None) -> None:
         self.table = table
         self.pods = pods
-        self._use(hooks)
         self._columns: dict[Demand, Column] = {}
+        self.use(hooks)
 
     def adapt(self, seen: Mapping[Demand, int]) -> None:
-        """Let policies know how often each kind of pod came of late; what was worked out before is void."""
+        """Let policies know how often each kind of pod came of late."""
         if any(hook.adapt is not None for hook in self._hooks):
-            self._use([hook if hook.adapt is None else hook.adapt(seen) for hook in self._hooks])
-            self._columns.clear()
+            self.use([hook if hook.adapt is None else hook.adapt(seen) for hook in self._hooks])
 
-    def _use(self, hooks: Sequence[Hooks]) -> None:
+    def use(self, hooks: Sequence[Hooks]) -> None:
+        """Ask these policies from now on; what was worked out before is void."""
+        self._columns.clear()
         self._hooks = tuple(hooks)
         self.fit_hooks = [hook.fit for hook in hooks if hook.fit is not None]
         self._scores = [hook.score for hook in hooks if hook.score is not None]
@@ -296,6 +297,16 @@ class Placer:
             self._strike(demand, column, row)
             merit = merit.copy()
             merit[row] = _UNFIT
+
+    def scores(self, demand: Demand, index: IntArray) -> FloatArray:
+        """What each of these rows scores for a pod, whether it fits there now or not."""
+        values, _ = self._opinion(demand.of_nodes, self.table.rows(index))
+        merit: FloatArray = np.zeros(len(index)) + values
+        if self.pods is not None and len(index) and self._has_preferences(demand):
+            candidates = Candidates(demand.rules, index, self.pods)
+            for prefer in self._prefers:
+                merit += prefer(candidates)
+        return merit
 
     def _has_preferences(self, demand: Demand) -> bool:
         """Whether the rows that fit have to be compared with each other."""

@@ -13,46 +13,18 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from muster.engine.node_table_rows import BoolArray, Demand, IntArray, NodeRows, Scores
+from muster.engine.node_table_rows import BoolArray, Demand, FloatArray, IntArray, NodeRows, Scores
 from muster.engine.profile import HOOK_NAMES
+from muster.engine.standing import PodStanding, Standing, SubStanding
+from muster.model.pod_rules import PodRules
 from muster.model.resources import Amounts
-from muster.model.workload import Workload
 
 if TYPE_CHECKING:
     from muster.engine.fit_scores import Candidates
+    from muster.engine.session import Session
+    from muster.engine.session_domains import DomainNode
 
 Arguments = TypeVar("Arguments")
-
-# What is asked about -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """A workload as it stands in the middle of a cycle."""
-
-    workload: Workload
-    ready: int = 0  # pods that have a place of their own, finished ones included
-    promised: int = 0  # pods that get a place when others have left it
-
-    @property
-    def count(self) -> int:
-        """All its pods."""
-        return sum(pod_set.count for pod_set in self.workload.pod_sets)
-
-    @property
-    def count_least(self) -> int:
-        """How many of its pods must run together."""
-        return sum(pod_set.count_least for pod_set in self.workload.pod_sets)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodStanding:
-    """One pod and whose it is."""
-
-    key: str  # namespace/name
-    owner: Standing
-    priority: int = 0  # of the pod itself
-
 
 class Vote(Enum):
     """An answer that may be left to others."""
@@ -75,6 +47,22 @@ Enqueueable = Callable[[Standing], Vote]  # whether a workload may be taken up a
 Fit = Callable[[Demand, NodeRows], BoolArray]
 Score = Callable[[Demand, NodeRows], Scores]
 Prefer = Callable[["Candidates"], IntArray]  # a score for each node that fits, compared with the others
+Valid = Callable[[Standing], str]  # why a group cannot be decided on at all; empty: it can
+Ready = Callable[[Standing], bool]  # whether a group has what it needs to start
+Promised = Callable[[Standing], Vote]  # whether it will have that once those told to go have left
+SubReady = Callable[[SubStanding], bool]
+SubPromised = Callable[[SubStanding], Vote]
+CompareSubs = Callable[[SubStanding, SubStanding], int]
+CompareVictimQueues = Callable[[str, str, str], int]  # two queues and for whom: below zero, the first loses pods first
+Preemptive = Callable[[str, PodStanding], bool]  # whether a queue may take back for this pod
+Enqueued = Callable[[Standing], None]  # a group was taken up
+Keep = Callable[[PodRules], PodRules]  # those of a pod's rules that are followed
+FitPod = Callable[[PodStanding], BoolArray | None]  # which rows may take this very pod; None: any
+ScorePod = Callable[[PodStanding, IntArray], FloatArray | None]  # what it scores on each of these rows; None: nothing
+Wanted = Callable[[Sequence[PodStanding]], Sequence[PodStanding]]  # of running pods those that should go for no one pod
+# Where to try a group or sub group, below a domain: domains of one tier at a time, the nearest first.
+Gradient = Callable[[Standing | SubStanding, "DomainNode", bool], "Sequence[Sequence[DomainNode]]"]
+ScoreDomains = Callable[[SubStanding, "Sequence[DomainNode]"], Mapping[str, float]]
 # For whom, and who could go, those first that would go first; the keys of those who may. None: abstains.
 NameVictims = Callable[[PodStanding, Sequence[PodStanding]], frozenset[str] | None]
 
@@ -98,6 +86,25 @@ class Hooks:
     # Victims are asked for in two cases: for somebody of the same queue, and for another queue that takes back.
     preempt: NameVictims | None = None
     reclaim: NameVictims | None = None
+    evict: NameVictims | None = None  # for whole groups, whichever of the two cases it is
+    # What sessions of groups ask beside.
+    valid: Valid | None = None
+    ready: Ready | None = None
+    promised: Promised | None = None
+    sub_ready: SubReady | None = None
+    sub_promised: SubPromised | None = None
+    compare_subs: CompareSubs | None = None
+    compare_victim_queues: CompareVictimQueues | None = None
+    preemptive: Preemptive | None = None
+    enqueued: Enqueued | None = None
+    keep: Keep | None = None
+    fit_pod: FitPod | None = None
+    score_pod: ScorePod | None = None
+    wanted: Wanted | None = None
+    gradient: Gradient | None = None
+    score_domains: ScoreDomains | None = None
+    # The same policy for one session: gets all that the session knows, and answers by it.
+    open: Callable[[Session], Hooks] | None = None
     # Whether the best node stays the best while alike pods fill it; where not, they are placed one at a time.
     fills_nodes: bool = True
     # The same policy for other pods than it expected: gets how often each kind of pod came of late.
@@ -106,8 +113,13 @@ class Hooks:
     def without(self, off: frozenset[str]) -> Hooks:
         """The same hooks, of which some are not asked."""
         assert off.issubset(HOOK_NAMES), f"{sorted(off)} are not all hooks"
+        if not off:
+            return self
         changes: dict[str, Any] = dict.fromkeys(off)
-        return replace(self, **changes) if off else self
+        opened = self.open
+        if opened is not None:
+            changes["open"] = lambda session: opened(session).without(off)
+        return replace(self, **changes)
 
 
 # The record ----------------------------------------------------------------------------------------------------------
@@ -137,6 +149,7 @@ class Bounds:
     most: float | None = None
     choices: tuple[str, ...] = ()
     alias: str = ""  # Volcano: arguments carry the plugin's name, as in binpack.weight
+    prefix: str = ""  # of an object: arguments that begin so are its entries, as in binpack.resources.nvidia.com/gpu
 
 
 def argument(default: Any, **bounds: Any) -> Any:

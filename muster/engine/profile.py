@@ -27,6 +27,22 @@ HOOK_NAMES = (
     "prefer",
     "preempt",
     "reclaim",
+    "evict",
+    "valid",
+    "ready",
+    "promised",
+    "sub_ready",
+    "sub_promised",
+    "compare_subs",
+    "compare_victim_queues",
+    "preemptive",
+    "enqueued",
+    "keep",
+    "fit_pod",
+    "score_pod",
+    "wanted",
+    "gradient",
+    "score_domains",
 )
 
 

@@ -152,7 +152,7 @@ class NodeSlots:
             return
         self.drop_pod(pod.key)
         requests = {name: min(amount, HELD_MOST) for name, amount in pod.requests.items()}
-        demand = self._demand(requests, pod.rules, pod.cards)
+        demand = self.demand_for(requests, pod.rules, pod.cards)
         if pod.slices is None and demand.cards:
             self._pods[pod.key] = (pod, SlotUse(demand, ()))
             row = self._row_for(pod.node)
@@ -276,7 +276,7 @@ class NodeSlots:
         key = (requests.get(CPU, 0), sum([requests.get(name, 0) for name in self._cards.counts]), cards)
         kind = self._kinds.get(key)
         if kind is None:
-            wanted = self._demand(requests, ANYWHERE, cards)
+            wanted = self.demand_for(requests, ANYWHERE, cards)
             kind = Demand(((CPU, key[0]),) if key[0] else (), wanted.cards, wanted.milli, wanted.models)
             if len(self._kinds) >= DEMANDS_KEPT:
                 self._kinds.clear()
@@ -326,7 +326,7 @@ class NodeSlots:
         known = self._demands.get(key) if key is not None else None
         if known is None:
             rules = self._on_flavors(pod_set.rules, names)
-            known = self._demand(pod_set.shape.requests, rules, pod_set.cards)
+            known = self.demand_for(pod_set.shape.requests, rules, pod_set.cards)
             if key is not None:
                 if len(self._demands) >= DEMANDS_KEPT:
                     self._demands.clear()
@@ -349,7 +349,8 @@ class NodeSlots:
         )
         return replace(rules, nodes=more)
 
-    def _demand(self, requests: Mapping[str, int], rules: PodRules, cards: CardRequests | None) -> Demand:
+    def demand_for(self, requests: Mapping[str, int], rules: PodRules, cards: CardRequests | None) -> Demand:
+        """What a pod takes of a node."""
         # Cards are counted one by one, so their resources are not counted by the node once more.
         amounts = {name: amount for name, amount in requests.items() if name not in self._cards.resources}
         amounts[PODS] = 1

@@ -10,7 +10,14 @@ Policies stand in tiers, and both the tiers and the policies within a tier are i
     enqueueable            votes: any reject refuses, a permit ends with its tier; nobody votes: yes
     fit                    all yes, as the placer combines it
     score                  the sum, as the placer combines it; each policy brings its own scale and its weight
-    preempt, reclaim       within a tier all must agree; the first tier that agrees on anybody decides
+    preempt, reclaim,      within a tier all must agree; the first tier that agrees on anybody decides
+    evict
+    valid, ready,          all yes; nobody asked: yes
+    sub_ready, preemptive
+    promised, sub_promised votes, as enqueueable
+    wanted                 all that a tier names; the first tier that names anybody decides
+    gradient               the first policy that answers; nobody asked: the domain itself
+    score_domains          the sum
 
 The rules are Volcano's; docs/decisions/0004-tiers.md says where they surprise.
 """
@@ -20,7 +27,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from muster.engine.policy import Hooks, NameVictims, PodStanding, Standing, Vote
+from muster.engine.policy import Hooks, NameVictims, Vote
+from muster.engine.standing import PodStanding, Standing, SubStanding
 from muster.model.resources import Amounts
 
 Compared = TypeVar("Compared")
@@ -44,6 +52,17 @@ class Tiers:
         self._enqueueable = [_given(hooks.enqueueable for hooks in tier) for tier in self.tiers]
         self._preempt = [_given(hooks.preempt for hooks in tier) for tier in self.tiers]
         self._reclaim = [_given(hooks.reclaim for hooks in tier) for tier in self.tiers]
+        self._evict = [_given(hooks.evict for hooks in tier) for tier in self.tiers]
+        self._promised = [_given(hooks.promised for hooks in tier) for tier in self.tiers]
+        self._sub_promised = [_given(hooks.sub_promised for hooks in tier) for tier in self.tiers]
+        self._wanted = [_given(hooks.wanted for hooks in tier) for tier in self.tiers]
+        self._valid = _given(hooks.valid for hooks in self.hooks)
+        self._ready = _given(hooks.ready for hooks in self.hooks)
+        self._sub_ready = _given(hooks.sub_ready for hooks in self.hooks)
+        self._compare_subs = _given(hooks.compare_subs for hooks in self.hooks)
+        self._compare_victim_queues = _given(hooks.compare_victim_queues for hooks in self.hooks)
+        self._preemptive = _given(hooks.preemptive for hooks in self.hooks)
+        self._enqueued = _given(hooks.enqueued for hooks in self.hooks)
 
     # Order -----------------------------------------------------------------------------------------------------------
 
@@ -80,11 +99,42 @@ class Tiers:
 
     def is_enqueueable(self, workload: Standing) -> bool:
         """Whether a workload may be taken up: a reject refuses at once, a permit makes later tiers superfluous."""
-        for tier in self._enqueueable:
-            votes = {ask(workload) for ask in tier}
-            if votes - {Vote.ABSTAIN}:
-                return Vote.REJECT not in votes
-        return True
+        return _voted(self._enqueueable, workload)
+
+    def note_enqueued(self, workload: Standing) -> None:
+        """Tell all policies that a workload was taken up."""
+        for tell in self._enqueued:
+            tell(workload)
+
+    def is_preemptive(self, queue: str, pod: PodStanding) -> bool:
+        """Whether a queue may take back for a pod: all policies must say so."""
+        return all(ask(queue, pod) for ask in self._preemptive)
+
+    # Whole groups ----------------------------------------------------------------------------------------------------
+
+    def find_fault(self, workload: Standing) -> str:
+        """Why a group cannot be decided on at all; empty when it can."""
+        return next((fault for ask in self._valid if (fault := ask(workload))), "")
+
+    def is_ready(self, workload: Standing) -> bool:
+        """Whether a group may start."""
+        return all(ask(workload) for ask in self._ready)
+
+    def is_promised(self, workload: Standing) -> bool:
+        """Whether a group may start once those told to go have left."""
+        return _voted(self._promised, workload)
+
+    def is_sub_ready(self, sub: SubStanding) -> bool:
+        """Whether a sub group may start; one that is all of its group is asked as the group."""
+        return all(ask(sub) for ask in self._sub_ready) if sub.owner.has_subs else self.is_ready(sub.owner)
+
+    def is_sub_promised(self, sub: SubStanding) -> bool:
+        """The same once those told to go have left."""
+        return _voted(self._sub_promised, sub) if sub.owner.has_subs else self.is_promised(sub.owner)
+
+    def compare_subs(self, first: SubStanding, second: SubStanding) -> int:
+        """Which sub group goes first, as with groups."""
+        return _first_opinion(self._compare_subs, first, second)
 
     # Victims ---------------------------------------------------------------------------------------------------------
 
@@ -96,9 +146,37 @@ class Tiers:
         """Which pods of other queues may go for a pod whose queue takes back what is its own."""
         return _first_agreement(self._reclaim, reclaimer, candidates)
 
+    def evict(self, preemptor: PodStanding, candidates: Sequence[PodStanding]) -> frozenset[str]:
+        """Which pods may go for a whole group."""
+        return _first_agreement(self._evict, preemptor, candidates)
+
+    def wanted(self, running: Sequence[PodStanding]) -> list[PodStanding]:
+        """Which running pods should go although nobody takes their place: the first tier that names any decides."""
+        for tier in self._wanted:
+            named = {pod.key: pod for name in tier for pod in name(running)}
+            if named:
+                return list(named.values())
+        return []
+
+    def compare_victim_queues(self, first: str, second: str, preemptor: str) -> int:
+        """Which of two queues loses pods first for another."""
+        for compare in self._compare_victim_queues:
+            if opinion := compare(first, second, preemptor):
+                return opinion
+        return 0
+
 
 def _given(hooks: Iterable[Asked | None]) -> tuple[Asked, ...]:
     return tuple(hook for hook in hooks if hook is not None)
+
+
+def _voted(tiers: Iterable[Sequence[Callable[[Asked], Vote]]], about: Asked) -> bool:
+    """Whether votes are in favour: a reject refuses at once, a permit makes later tiers superfluous."""
+    for tier in tiers:
+        votes = {ask(about) for ask in tier}
+        if votes - {Vote.ABSTAIN}:
+            return Vote.REJECT not in votes
+    return True
 
 
 def _first_opinion(asked: Sequence[Callable[[Compared, Compared], int]], first: Compared, second: Compared) -> int:

@@ -38,6 +38,8 @@ class Arguments:
     pod_affinity: int = argument(2, least=0, alias="podaffinity.weight")
     taints: int = argument(3, least=0, alias="tainttoleration.weight")
     spread: int = argument(2, least=0, alias="podtopologyspread.weight")
+    # Volcano: accepted; which images nodes have is not read, so that it adds nothing.
+    images: int = argument(1, least=0, alias="imagelocality.weight")
     need: int = argument(1, least=0, most=100, alias="hardpodaffinity.weight")
 
 

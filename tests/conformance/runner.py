@@ -14,6 +14,7 @@ from tests.conformance import (
     kueue_queues,
     kueue_topology,
     yunikorn_cases,
+    volcano_cases,
 )
 from tests.conformance.cases import Case, Mismatch, Skip, cases_in
 
@@ -79,6 +80,8 @@ def _driver_of(case: Case) -> Driver | None:
         return hami_cases.run_hami
     if case.source.startswith(yunikorn_cases.PREFIX):
         return yunikorn_cases.run_configuration
+    if case.body.get("kind") in ("session", "function"):
+        return volcano_cases.run_volcano
     return DRIVERS.get(case.source)
 
 

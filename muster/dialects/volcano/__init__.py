@@ -1,0 +1,1 @@
+"""Volcano: queues, pod groups and network domains as its users write them, and its scheduler configuration."""

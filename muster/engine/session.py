@@ -1,0 +1,373 @@
+"""A session: queues, groups and their pods over the one table of nodes, and every change with its undo.
+
+Opened on a snapshot by whoever runs stages over groups of pods; the stages (`muster/engine/stages`) place, promise and
+evict through it, and policies that are opened with it look at it. The table has what will be free: pods that were told
+to go are off it already, and places promised to others are taken. What is free at once is told by `is_idle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cmp_to_key
+
+import numpy as np
+
+from muster.engine.node_table_columns import Mark as TableMark
+from muster.engine.node_table_rows import BoolArray, Demand, OnCards
+from muster.engine.policy import Hooks
+from muster.engine.session_domains import DomainNode, DomainTree
+from muster.engine.session_groups import stand
+from muster.engine.slots import NodeSlots
+from muster.engine.standing import PodStanding, QueueStanding, Standing, SubStanding, count_pod
+from muster.engine.tiers import Tiers
+from muster.engine.vectors import Vector, add, is_within, total_of
+from muster.model.groups import ENDED, HOLDING, GroupPhase, GroupSnapshot, NearWish, PodStatus
+from muster.model.pod_rules import ANYWHERE, PodRules
+
+Undo = Callable[[], None]
+Mark = tuple[int, TableMark]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions:
+    """What a session is to do beside its policies."""
+
+    enqueues: bool = True  # groups have to be taken up before they are placed
+    topology_aware: bool = False  # who preempts looks for the node where the fewest and least have to go
+    domains_most: int = 8  # in which whole groups look for victims
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a session decided so far."""
+
+    binds: dict[str, str] = field(default_factory=dict)  # node by pod
+    evicted: list[str] = field(default_factory=list)
+    reasons: dict[str, str] = field(default_factory=dict)  # by group: why it got nothing
+
+
+class Session:
+    """One session."""
+
+    def __init__(
+        self,
+        snapshot: GroupSnapshot,
+        slots: NodeSlots,
+        tiers: Iterable[Sequence[Hooks]],
+        options: SessionOptions | None = None,
+    ) -> None:
+        self.snapshot = snapshot
+        self.slots = slots
+        self.options = options or SessionOptions()
+        self.now = snapshot.now
+        self.placer = slots.placer
+        self.queues = {name: QueueStanding(queue) for name, queue in sorted(snapshot.queues.items())}
+        self.total: Vector = total_of(node.allocatable for node in snapshot.nodes.values())
+        self.domains = DomainTree(snapshot.domains, snapshot.nodes)
+        self.outcome = Outcome()
+        self.releasing: dict[int, dict[str, float]] = {}  # by row: what those still hold who were told to go
+        self.pipelined: dict[int, dict[str, float]] = {}  # and what is promised of it
+        self.version = 0  # grows with every change of a pod
+        self._record: list[Undo] = []
+        self._shard: BoolArray | None = None
+        given = [tuple(tier) for tier in tiers]
+        keeps = [one.keep for tier in given for one in tier if one.keep is not None]
+        self._keep: Callable[[PodRules], PodRules] | None = keeps[0] if keeps else None
+        self.groups = stand(snapshot, self.queues)
+        self.pods = {pod.key: pod for group in self.groups.values() for pod in group.pods.values()}
+        self.on_row: dict[int, dict[str, PodStanding]] = {}
+        self._take_nodes()
+        self._settle_domains()
+        opened = [[one.open(self).without(frozenset()) if one.open else one for one in tier] for tier in given]
+        self.tiers = Tiers(opened)
+        self.fit_pods = [one.fit_pod for one in self.tiers.hooks if one.fit_pod is not None]
+        self.score_pods = [one.score_pod for one in self.tiers.hooks if one.score_pod is not None]
+        self._gradients = [one.gradient for one in self.tiers.hooks if one.gradient is not None]
+        self._score_domains = [one.score_domains for one in self.tiers.hooks if one.score_domains is not None]
+        self.placer.use(self.tiers.hooks)
+
+    # Opening ---------------------------------------------------------------------------------------------------------
+
+    def _take_nodes(self) -> None:
+        for name in sorted(self.snapshot.nodes):
+            self.slots.put_node(self.snapshot.nodes[name])
+        for pod in self.pods.values():
+            rules = self._keep(pod.pod.rules) if self._keep is not None else ANYWHERE
+            pod.demand = self.slots.demand_for(dict(pod.pod.requests), rules, pod.pod.cards)
+            row = self.placer.table.find_row(pod.node) if pod.node else None
+            if row is None or pod.status in ENDED:
+                continue
+            self._seat(pod, row)
+        sharding = self.snapshot.sharding
+        if sharding is not None:
+            self._shard = np.array([name in sharding.nodes for name in self.placer.table.names], np.bool_)
+        self.placer.commit()
+
+    def _seat(self, pod: PodStanding, row: int) -> None:
+        """Hold what a pod has that came with a node."""
+        pod.row = row
+        pod.held = pod.pod.slices if pod.pod.slices is not None else self._seat_cards(pod.demand, row)
+        if not pod.pod.slices and isinstance(pod.held, tuple) and len(pod.held) != pod.demand.cards:
+            count = len(pod.held)
+            pod.demand = replace(pod.demand, cards=count, milli=pod.demand.milli if count else 0, ask=None)
+        self.on_row.setdefault(row, {})[pod.key] = pod
+        if pod.status is PodStatus.RELEASING:
+            add(self.releasing.setdefault(row, {}), pod.requests)
+            # It is still there for others' rules, and its amounts count as free soon.
+            pod.demand = replace(pod.demand, amounts=(), cards=0, milli=0, ask=None)
+            pod.held = ()
+        self.placer.table.know(pod.demand, cards=pod.demand.cards)
+        self.placer.charge(row, pod.demand, pod.held, is_hold=True)
+
+    def _seat_cards(self, demand: Demand, row: int) -> OnCards:
+        """The freest cards of a row, for a pod of which nobody wrote down which it has."""
+        table = self.placer.table
+        free = table.cards[row, : table.card_width_of(row)]
+        count = min(demand.cards, len(free))
+        return tuple(sorted(np.argsort(-free, kind="stable")[:count].tolist()))
+
+    def _settle_domains(self) -> None:
+        """Where groups stand already, and which tiers their wishes mean."""
+        for group in self.groups.values():
+            group.near = self._settled(group.near)
+            for sub in group.subs.values():
+                sub.near = self._settled(sub.near)
+                held = [pod.node for pod in sub.pods.values() if pod.status in HOLDING and pod.node]
+                around = self.domains.around(held)
+                sub.domain = around.name if around is not None else ""
+            holds = any(pod.status in HOLDING for pod in group.pods.values())
+            if group.domain not in self.domains.nodes or not holds:
+                group.domain = ""
+            if holds and not group.domain:
+                group.domain = self._common([sub.domain for sub in group.subs.values() if sub.domain])
+
+    def _settled(self, near: NearWish | None) -> NearWish | None:
+        if near is None:
+            return None
+        if not near.is_hard:
+            # What is only preferred may go anywhere, and tries the nearest first.
+            return replace(near, tier=self.domains.top.tier)
+        if near.tier_name:
+            return replace(near, tier=self.domains.tier_of(near.tier_name))
+        return near
+
+    def _common(self, names: Sequence[str]) -> str:
+        found = ""
+        for name in names:
+            common = self.domains.common(found, name)
+            found = common.name if common is not None else ""
+        return found
+
+    # Changes ---------------------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> Mark:
+        """A mark that `rollback` returns to."""
+        return len(self._record), self.placer.checkpoint()
+
+    def rollback(self, mark: Mark) -> None:
+        """Undo everything since the mark, newest first."""
+        changes, of_table = mark
+        while len(self._record) > changes:
+            self._record.pop()()
+        self.placer.rollback(of_table)
+
+    def allocate(self, pod: PodStanding, row: int, held: OnCards) -> None:
+        """Give a pod a place that is free."""
+        self._place(pod, row, held, PodStatus.ALLOCATED)
+
+    def pipeline(self, pod: PodStanding, row: int, held: OnCards) -> None:
+        """Promise a pod a place that others have yet to leave."""
+        self._place(pod, row, held, PodStatus.PIPELINED)
+        self._shift(self.pipelined, row, pod.requests)
+
+    def _place(self, pod: PodStanding, row: int, held: OnCards, status: PodStatus) -> None:
+        self.placer.charge(row, pod.demand, held, is_hold=True)
+        before = (pod.row, pod.held, pod.node)
+        self._set_status(pod, status)
+        pod.row, pod.held, pod.node = row, held, self.placer.table.names[row]
+        self.on_row.setdefault(row, {})[pod.key] = pod
+
+        def undo() -> None:
+            self.on_row[row].pop(pod.key, None)
+            pod.row, pod.held, pod.node = before
+
+        self._record.append(undo)
+
+    def evict(self, pod: PodStanding) -> None:
+        """Tell a pod to go: what it holds is free soon."""
+        self.placer.release(pod.row, pod.demand, pod.held)
+        self._set_status(pod, PodStatus.RELEASING)
+        self._shift(self.releasing, pod.row, pod.requests)
+        self.outcome.evicted.append(pod.key)
+        self._record.append(lambda: self.outcome.evicted.remove(pod.key))
+
+    def bind(self, group: Standing) -> None:
+        """Carry out what a group was given: its pods go to their nodes."""
+        for pod in group.pods.values():
+            if pod.status is PodStatus.ALLOCATED:
+                self._set_status(pod, PodStatus.BINDING)
+                if not pod.pod.waits_for_volumes:
+                    self.outcome.binds[pod.key] = pod.node
+
+    def _set_status(self, pod: PodStanding, status: PodStatus) -> None:
+        before, queue = pod.status, self.queues.get(pod.owner.queue)
+
+        def change(now: PodStatus) -> None:
+            count_pod(pod, queue, -1)
+            pod.status = now
+            count_pod(pod, queue, 1)
+            self.version += 1
+
+        change(status)
+        self._record.append(lambda: change(before))
+
+    def _shift(self, by_row: dict[int, dict[str, float]], row: int, amounts: Vector) -> None:
+        total = by_row.setdefault(row, {})
+        add(total, amounts)
+        self._record.append(lambda: add(total, amounts, -1))
+
+    def note(self, undo: Undo) -> None:
+        """Remember how to undo a change that is the caller's."""
+        self._record.append(undo)
+
+    # Questions -------------------------------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> int:
+        return self.placer.table.row_count
+
+    @property
+    def shard(self) -> BoolArray | None:
+        """The rows that are looked at first, or alone; `None`: all alike."""
+        return self._shard
+
+    @property
+    def is_sharded_hard(self) -> bool:
+        return self.snapshot.sharding is not None and self.snapshot.sharding.is_hard
+
+    def queue_of(self, group: Standing) -> QueueStanding:
+        return self.queues[group.queue]
+
+    def future_idle(self, row: int) -> dict[str, float]:
+        """What of a row will be free."""
+        table = self.placer.table
+        return {name: int(table.free[column, row]) for column, name in enumerate(table.resources)}
+
+    def idle(self, row: int) -> dict[str, float]:
+        """What of a row is free now."""
+        free = self.future_idle(row)
+        for name, amount in self.releasing.get(row, {}).items():
+            free[name] = free.get(name, 0) - amount
+        for name, amount in self.pipelined.get(row, {}).items():
+            free[name] = free.get(name, 0) + amount
+        return free
+
+    def has_future_room(self, pod: PodStanding, row: int, more: Vector | None = None) -> bool:
+        """Whether a row will have what a pod asks for, with more given back where that is told."""
+        free = self.future_idle(row)
+        if more:
+            add(free, more)
+        return is_within(pod.requests, free)
+
+    def idle_rows(self, pod: PodStanding, fitting: BoolArray) -> BoolArray:
+        """Of rows that will have room for a pod, those that have it now."""
+        rows = fitting.copy()
+        for row in {*self.releasing, *self.pipelined}:
+            if rows[row] and not is_within(pod.requests, self.idle(row)):
+                rows[row] = False
+        return rows
+
+    def gradient(
+        self, who: Standing | SubStanding, below: DomainNode, *, evicts: bool = False
+    ) -> Sequence[Sequence[DomainNode]]:
+        """Domains to try for a group or sub group, those of one tier at a time."""
+        return self._gradients[0](who, below, evicts) if self._gradients else [[below]]
+
+    def domain_scores(self, sub: SubStanding, domains: Sequence[DomainNode]) -> dict[str, float]:
+        """What domains score for a sub group, all policies together."""
+        total = dict.fromkeys([domain.name for domain in domains], 0.0)
+        for score in self._score_domains:
+            for name, value in score(sub, domains).items():
+                total[name] += value
+        return total
+
+    def rows_in(self, domain: DomainNode) -> BoolArray | None:
+        """The rows of a domain; `None`: all of them."""
+        return self.domains.rows_of(domain, self.placer.table.names)
+
+    # Order -----------------------------------------------------------------------------------------------------------
+
+    def compare_queues(self, first: QueueStanding, second: QueueStanding) -> int:
+        """Below zero when the first queue goes first."""
+        opinion = self.tiers.compare_queues(first.name, second.name)
+        return opinion or _compared(_queue_key(first), _queue_key(second))
+
+    def compare_groups(self, first: Standing, second: Standing) -> int:
+        """The same for groups."""
+        return self.tiers.compare_workloads(first, second) or _compared(_group_key(first), _group_key(second))
+
+    def compare_pods(self, first: PodStanding, second: PodStanding) -> int:
+        """The same for pods."""
+        return self.tiers.compare_pods(first, second) or _compare_by_name(first, second)
+
+    def compare_subs(self, first: SubStanding, second: SubStanding) -> int:
+        """The same for sub groups."""
+        return self.tiers.compare_subs(first, second) or _compared(
+            (first.values, first.key), (second.values, second.key)
+        )
+
+    def sorted_pods(self, pods: Iterable[PodStanding]) -> list[PodStanding]:
+        return sorted(pods, key=cmp_to_key(self.compare_pods))
+
+    def victim_order(self, pods: Iterable[PodStanding], preemptor: PodStanding) -> list[PodStanding]:
+        """Those first that go first: what would be placed last leaves first."""
+
+        def compare(first: PodStanding, second: PodStanding) -> int:
+            one, two = first.owner, second.owner
+            if one is two:
+                return -self.compare_pods(first, second)
+            if one.queue == two.queue:
+                return -self.compare_groups(one, two)
+            by_queue = self.tiers.compare_victim_queues(one.queue, two.queue, preemptor.owner.queue)
+            return by_queue or -self.compare_queues(self.queues[one.queue], self.queues[two.queue])
+
+        return sorted(pods, key=cmp_to_key(compare))
+
+
+def _queue_key(queue: QueueStanding) -> tuple[float, str]:
+    return queue.queue.created_at, queue.queue.uid or queue.name
+
+
+def _group_key(group: Standing) -> tuple[float, str]:
+    return group.group.created_at, group.group.uid or group.key
+
+
+def _compare_by_name(first: PodStanding, second: PodStanding) -> int:
+    """By the number at the end of their names where both have one, then by age, then by identity."""
+    one, two = _number(first.key), _number(second.key)
+    if one is not None and two is not None and one != two:
+        return one - two
+    return _compared((first.pod.created_at, first.pod.uid), (second.pod.created_at, second.pod.uid))
+
+
+def _number(key: str) -> int | None:
+    parts = key.rpartition("/")[2].split("-")
+    return int(parts[-1]) if len(parts) >= 3 and parts[-1].isdecimal() and len(parts[-1]) < 10 else None
+
+
+def _compared(first: tuple[object, ...], second: tuple[object, ...]) -> int:
+    return (first > second) - (first < second)  # type: ignore[operator]
+
+
+def phase_at_close(group: Standing, *, is_unschedulable: bool) -> GroupPhase:
+    """The phase of a group when a session ends."""
+    by_status = group.by_status
+    if by_status[PodStatus.RUNNING] and is_unschedulable:
+        return GroupPhase.UNKNOWN
+    leaving = sum(1 for pod in group.pods.values() if pod.status is PodStatus.RELEASING and pod.pod.node)
+    ended = by_status[PodStatus.SUCCEEDED] + by_status[PodStatus.FAILED]
+    scheduled = by_status[PodStatus.RUNNING] + by_status[PodStatus.BOUND] + ended + leaving
+    if scheduled >= group.count_least:
+        return GroupPhase.COMPLETED if scheduled == ended else GroupPhase.RUNNING
+    return group.phase if group.phase is GroupPhase.INQUEUE else GroupPhase.PENDING

@@ -1,0 +1,41 @@
+"""Groups as a session begins: their pods, divided into sub groups. Called by `muster/engine/session.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from muster.engine.standing import PodStanding, QueueStanding, Standing, SubStanding, count_pod
+from muster.model.groups import GroupPod, GroupSnapshot, SubGroupRule
+from muster.model.labels import selects
+
+
+def stand(snapshot: GroupSnapshot, queues: Mapping[str, QueueStanding]) -> dict[str, Standing]:
+    """All groups whose queue is there, with their pods; pods without a group are nobody's."""
+    groups = {key: Standing(group) for key, group in sorted(snapshot.groups.items()) if group.queue in queues}
+    for group in groups.values():
+        queues[group.queue].groups.append(group)
+    for key in sorted(snapshot.pods):
+        pod = snapshot.pods[key]
+        owner = groups.get(pod.group)
+        if owner is not None:
+            standing = PodStanding(pod, owner, _sub_of(owner, pod))
+            owner.pods[key] = standing
+            standing.sub.pods[key] = standing
+            count_pod(standing, queues[owner.queue], 1)
+    return groups
+
+
+def _sub_of(owner: Standing, pod: GroupPod) -> SubStanding:
+    """The sub group that a pod belongs to: of the first rule that takes it, else of those that no rule takes."""
+    for rule in owner.group.sub_groups:
+        if _takes(rule, pod):
+            values = tuple(pod.labels[key] for key in rule.label_keys)
+            key = f"{owner.key}/{rule.name}-{'-'.join(values)}"
+            return owner.subs.setdefault(key, SubStanding(key, owner, rule, values))
+    return owner.subs.setdefault(owner.key, SubStanding(owner.key, owner, None))
+
+
+def _takes(rule: SubGroupRule, pod: GroupPod) -> bool:
+    if not rule.label_keys or any(key not in pod.labels for key in rule.label_keys):
+        return False
+    return rule.selector is None or selects(rule.selector, pod.labels)

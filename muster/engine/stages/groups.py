@@ -1,0 +1,28 @@
+"""The stages of a session by the names that configurations give them. Called by whoever runs a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from muster.engine.session import Session
+from muster.engine.stages.allocate import allocate
+from muster.engine.stages.backfill import backfill
+from muster.engine.stages.enqueue import enqueue
+from muster.engine.stages.preempt_pods import preempt
+from muster.engine.stages.reclaim_pods import reclaim
+from muster.engine.stages.shuffle import shuffle
+
+GROUP_STAGES: Mapping[str, Callable[[Session], None]] = {
+    "enqueue": enqueue,
+    "allocate": allocate,
+    "backfill": backfill,
+    "preempt": preempt,
+    "reclaim": reclaim,
+    "shuffle": shuffle,
+}
+
+
+def run_stages(session: Session, names: Iterable[str]) -> None:
+    """Run stages in this order, each once."""
+    for name in names:
+        GROUP_STAGES[name](session)
