@@ -103,6 +103,8 @@ class Hooks:
     wanted: Wanted | None = None
     gradient: Gradient | None = None
     score_domains: ScoreDomains | None = None
+    # Whether pods that would leave count as gone for rules about other pods, while somebody looks for the best victims.
+    foresee: bool | None = None
     # The same policy for one session: gets all that the session knows, and answers by it.
     open: Callable[[Session], Hooks] | None = None
     # Whether the best node stays the best while alike pods fill it; where not, they are placed one at a time.

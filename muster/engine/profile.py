@@ -43,6 +43,7 @@ HOOK_NAMES = (
     "wanted",
     "gradient",
     "score_domains",
+    "foresee",
 )
 
 

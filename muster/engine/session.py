@@ -81,6 +81,7 @@ class Session:
         self._settle_domains()
         opened = [[one.open(self).without(frozenset()) if one.open else one for one in tier] for tier in given]
         self.tiers = Tiers(opened)
+        self.foresees = any(one.foresee for one in self.tiers.hooks)
         self.fit_pods = [one.fit_pod for one in self.tiers.hooks if one.fit_pod is not None]
         self.score_pods = [one.score_pod for one in self.tiers.hooks if one.score_pod is not None]
         self._gradients = [one.gradient for one in self.tiers.hooks if one.gradient is not None]

@@ -27,6 +27,11 @@ def open_rows(session: Session, pod: PodStanding, within: BoolArray | None = Non
     return _narrowed(session, pod, rows, within)
 
 
+def rule_rows(session: Session, pod: PodStanding) -> BoolArray:
+    """The rows where all rules of a pod hold as things stand, whatever room there is."""
+    return session.placer.fits(replace(pod.demand, amounts=(), cards=0, milli=0, ask=None))
+
+
 def _narrowed(session: Session, pod: PodStanding, rows: BoolArray, within: BoolArray | None) -> BoolArray:
     for fit in session.fit_pods:
         allowed = fit(pod)

@@ -44,7 +44,7 @@ def build(arguments: Arguments) -> Hooks:
         )
         return kept
 
-    return Hooks(keep=keep)
+    return Hooks(keep=keep, foresee=True)
 
 
 POLICY = Policy(name="predicates", arguments=Arguments, build=build)

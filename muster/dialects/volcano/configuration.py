@@ -38,7 +38,7 @@ _FLAGS: Mapping[str, tuple[str, ...]] = {
     "enableJobPipelined": ("promised",),
     "enabledSubJobPipelined": ("sub_promised",),
     "enableTaskOrder": ("compare_pods",),
-    "enablePreemptable": ("preempt",),
+    "enablePreemptable": ("preempt", "foresee"),
     "enableReclaimable": ("reclaim",),
     "enablePreemptive": ("preemptive",),
     "enableQueueOrder": ("compare_queues",),
@@ -103,7 +103,8 @@ def read_configuration(fields: Fields, *, absent_flags: bool = True) -> Schedule
                 uses.append(_plugin(plugin, absent_flags, seen))
             except InvalidObject as problem:
                 problems.append(problem)
-        if {"proportion"} & {use.name for use in uses} and any(_is_hierarchical_drf(use) for use in uses):
+        has_proportion = any(use.name == "proportion" for use in uses)
+        if absent_flags and has_proportion and any(_is_hierarchical_drf(use) for use in uses):
             hint = "use one of them, or another tier"
             problems.append(InvalidObject(tier.path, "has proportion beside drf with enableHierarchy", hint))
         tiers.append(Tier(tuple(uses)))

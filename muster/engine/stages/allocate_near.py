@@ -6,6 +6,8 @@ could take it the best of the first tier is taken.
 
 from __future__ import annotations
 
+from functools import cmp_to_key
+
 from muster.engine.session import Session
 from muster.engine.session_domains import DomainNode
 from muster.engine.session_order import Ordered
@@ -36,7 +38,7 @@ def place_near(session: Session, group: Standing, sheet: Sheet) -> bool:
 def _place_in(session: Session, group: Standing, sheet: Sheet, domain: DomainNode) -> float | None:
     """Place sub groups in a domain until the group is ready; the score, or `None` where it comes to nothing."""
     mark = session.checkpoint()
-    line = Ordered(lambda one, two: _compare(session, one, two), [group.subs[key] for key in sheet if sheet[key]])
+    line = _SubLine(session, [group.subs[key] for key in sheet if sheet[key]])
     total, has_placed = 0.0, False
     while line:
         sub = line.pop()
@@ -47,10 +49,44 @@ def _place_in(session: Session, group: Standing, sheet: Sheet, domain: DomainNod
         total, has_placed = total + score, True
         if session.tiers.is_ready(group):
             break
+        if sheet[sub.key]:
+            line.push(sub)
     if has_placed and (session.tiers.is_ready(group) or session.tiers.is_promised(group)):
         return total
     session.rollback(mark)
     return None
+
+
+class _SubLine:
+    """Sub groups in line: those first that their rule still needs, then as policies have it."""
+
+    def __init__(self, session: Session, subs: list[SubStanding]) -> None:
+        self._session = session
+        self._lines: dict[str, Ordered[SubStanding]] = {}
+        for sub in subs:
+            self.push(sub)
+
+    def __bool__(self) -> bool:
+        return any(self._lines.values())
+
+    def push(self, sub: SubStanding) -> None:
+        name = sub.rule.name if sub.rule is not None else ""
+        self._lines.setdefault(name, Ordered(self._session.compare_subs)).push(sub)
+
+    def pop(self) -> SubStanding:
+        heads = [line.pop() for line in self._lines.values() if line]
+        needed = [sub for sub in heads if self._is_needed(sub)] or heads
+        best = min(needed, key=cmp_to_key(self._session.compare_subs))
+        for sub in heads:
+            if sub is not best:
+                self.push(sub)
+        return best
+
+    def _is_needed(self, sub: SubStanding) -> bool:
+        if sub.rule is None or not sub.rule.least:
+            return False
+        others = (other for other in sub.owner.subs.values() if other.rule is sub.rule)
+        return sum(self._session.tiers.is_sub_ready(other) for other in others) < sub.rule.least
 
 
 def _place_sub(session: Session, sub: SubStanding, pods: list[PodStanding], below: DomainNode) -> float | None:
@@ -80,20 +116,6 @@ def _could_take(session: Session, sub: SubStanding, pods: list[PodStanding], dom
     is_taken = place_pods(session, sub, list(pods), session.rows_in(domain)) and sub.ready + sub.promised > before
     session.rollback(mark)
     return is_taken
-
-
-def _compare(session: Session, first: SubStanding, second: SubStanding) -> int:
-    """Sub groups that their rule still needs go first, then as policies have it."""
-    return (not _is_needed(session, first)) - (not _is_needed(session, second)) or session.compare_subs(first, second)
-
-
-def _is_needed(session: Session, sub: SubStanding) -> bool:
-    if sub.rule is None or not sub.rule.least:
-        return False
-    ready = sum(
-        session.tiers.is_sub_ready(other) for other in sub.owner.subs.values() if other.rule is sub.rule
-    )
-    return ready < sub.rule.least
 
 
 def _settle(session: Session, group: Standing, domain: DomainNode) -> None:

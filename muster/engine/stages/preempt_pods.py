@@ -13,7 +13,7 @@ import numpy as np
 from muster.engine.node_table_rows import BoolArray
 from muster.engine.session import Mark, Session
 from muster.engine.session_order import Ordered
-from muster.engine.session_places import by_score, fitting_rows, open_rows, place_on
+from muster.engine.session_places import by_score, fitting_rows, open_rows, place_on, rule_rows
 from muster.engine.standing import PodStanding, Standing
 from muster.engine.vectors import total_of
 from muster.model.groups import GroupPhase, PodStatus
@@ -85,6 +85,8 @@ def _preempt_for(session: Session, pod: PodStanding, is_other: MayGo) -> bool:
 
     rows = open_rows(session, pod)
     if session.options.topology_aware:
+        if not session.foresees:
+            rows = rows & rule_rows(session, pod)
         return _preempt_least(session, pod, rows, may_go)
     return any(_preempt_on(session, pod, row, may_go) for row in by_score(session, pod, rows))
 
