@@ -59,7 +59,8 @@ def read_arguments(policy: AnyPolicy, given: Fields) -> Any:
             problems.append(problem)
     for name, part in parts.items():
         try:
-            values[name] = {**values.get(name, {}), **_value(Fields({name: part}, given.path), name, hints[name], offered[name])}
+            more = _value(Fields({name: part}, given.path), name, hints[name], offered[name])
+            values[name] = {**values.get(name, {}), **more}
         except InvalidObject as problem:
             problems.append(problem)
     if problems:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Arguments = TypeVar("Arguments")
 
+
 class Vote(Enum):
     """An answer that may be left to others."""
 

@@ -358,7 +358,7 @@ def _number(key: str) -> int | None:
 
 
 def _compared(first: tuple[object, ...], second: tuple[object, ...]) -> int:
-    return (first > second) - (first < second)  # type: ignore[operator]
+    return (first > second) - (first < second)
 
 
 def phase_at_close(group: Standing, *, is_unschedulable: bool) -> GroupPhase:

@@ -89,12 +89,8 @@ class FairTree:
     # Shares ----------------------------------------------------------------------------------------------------------
 
     def _settle(self, changes: dict[str, dict[str, float]]) -> None:
-        held = total_of(
-            changes.get(group.key, group.allocated) for group in self.session.groups.values()
-        )
-        spent = {
-            name for name, amount in self.session.total.items() if held.get(name, 0) > amount - tolerance(name)
-        }
+        held = total_of(changes.get(group.key, group.allocated) for group in self.session.groups.values())
+        spent = {name for name, amount in self.session.total.items() if held.get(name, 0) > amount - tolerance(name)}
         for branch in reversed(list(_below(self.root))):
             self._settle_branch(branch, changes, spent)
 
@@ -103,8 +99,8 @@ class FairTree:
             (one.share, one.is_saturated, one.held) for one in branch.children.values()
         ]
         for group in branch.groups:
-            held = changes.get(group.key, group.allocated)
-            parts.append((self._share(held), _is_saturated(group, held, spent), held))
+            own = changes.get(group.key, group.allocated)
+            parts.append((self._share(own), _is_saturated(group, own, spent), own))
         branch.is_saturated = all(is_saturated for _, is_saturated, _ in parts)
         least = min((share for share, is_saturated, _ in parts if share and not is_saturated), default=1.0)
         branch.held = {}

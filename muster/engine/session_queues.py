@@ -1,4 +1,4 @@
-"""What queues are due and have promised, as several policies reckon it. Used by policies that are opened with a session.
+"""What queues are due and have promised, as several policies reckon it. Used by policies opened with a session.
 
 What a group needs at least counts as used from the moment that it is taken up, whether its pods are there or not; what
 its pods hold beyond that does not count against others that want to be taken up.

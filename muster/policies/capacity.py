@@ -88,7 +88,7 @@ class _Capacity:
                 self.capability[child] = least_of(free, self.session.queues[child].queue.capability or {})
         for name in reversed(self.tree.below(ROOT)):
             standing = self.session.queues.get(name)
-            wished = standing.queue.deserved if standing is not None and name != ROOT else {}
+            wished: Vector = standing.queue.deserved if standing is not None and name != ROOT else {}
             if name == ROOT:
                 wished = total_of(self.deserved[child] for child in self.tree.children[ROOT])
             self.deserved[name] = most_of(least_of(wished, self.capability[name]), guarantee[name])

@@ -68,11 +68,7 @@ class _Drf:
     def of_richer_queues(self, reclaimer: PodStanding, candidates: Sequence[PodStanding]) -> frozenset[str]:
         """Pods of queues that would still have more than the reclaimer's queue with the pod."""
         assert self.tree is not None, "only asked where queues are a tree"
-        return frozenset(
-            pod.key
-            for pod in candidates
-            if self.tree.compare_after(reclaimer, pod) < 0
-        )
+        return frozenset(pod.key for pod in candidates if self.tree.compare_after(reclaimer, pod) < 0)
 
 
 POLICY = Policy(name="drf", arguments=Arguments, build=build)

@@ -31,7 +31,7 @@ TEXT_MOST = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Whether nodes of no group are shut to queues with a wish, whether groups named first are liked more."""
+    """Whether nodes of no group are shut, and whether groups named first are liked more."""
 
     strict: bool = True
     ordered: bool = argument(False, alias="enablePreferredOrder")
@@ -84,7 +84,7 @@ class _NodeGroups:
 
     def _lets_in(self, wish: NodeGroupWish | None, group: str) -> bool:
         if not group:
-            return wish is None or not self.arguments.strict
+            return not self.arguments.strict
         if wish is None or (group in wish.forbidden and group not in wish.disliked):
             return False  # Volcano: a group that is both forbidden and disliked is only disliked
         return group in wish.required or group in wish.preferred or group in wish.disliked

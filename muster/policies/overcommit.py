@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from muster.engine.policy import Hooks, Policy, Vote, argument
 from muster.engine.session import Session
-from muster.engine.session_queues import elastic, need_of, promised_at_start
+from muster.engine.session_queues import need_of, promised_at_start
 from muster.engine.standing import Standing
 from muster.engine.vectors import add, is_within, minus, plus, total_of
 from muster.model.groups import HOLDING
@@ -29,7 +29,7 @@ def build(arguments: Arguments) -> Hooks:
         idle = minus({name: amount * factor for name, amount in session.total.items()}, used)
         promised: dict[str, float] = {}
         for group in session.groups.values():
-            add(promised, minus(promised_at_start(group), elastic(group)))
+            add(promised, promised_at_start(group))
 
         def enqueueable(group: Standing) -> Vote:
             need = need_of(group)

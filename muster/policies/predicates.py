@@ -34,7 +34,7 @@ def build(arguments: Arguments) -> Hooks:
             nodes = replace(nodes, selector=(), affinity=None)
         if not arguments.volume_zone:
             nodes = replace(nodes, volumes=())
-        kept = replace(
+        return replace(
             rules,
             nodes=nodes if nodes != NodeRules() else NodeRules(),
             ports=rules.ports if arguments.node_ports else frozenset(),
@@ -42,7 +42,6 @@ def build(arguments: Arguments) -> Hooks:
             anti_affinity=rules.anti_affinity if arguments.pod_affinity else (),
             spread=rules.spread if arguments.spread else tuple(one for one in rules.spread if not one.is_required),
         )
-        return kept
 
     return Hooks(keep=keep, foresee=True)
 

@@ -41,7 +41,7 @@ def build(_arguments: Arguments) -> Hooks:
 def share_out(total: Vector, queues: dict[str, tuple[int, Vector, Vector, Vector]]) -> dict[str, dict[str, float]]:
     """What each queue deserves of a total, from its weight, what it asks for, could use and is guaranteed.
 
-    Rounds give each queue that lacks something its part of what is left, until nobody lacks anything or nothing is left.
+    Rounds give each queue that lacks something its part of what is left, until nobody does or nothing is left.
     """
     deserved: dict[str, dict[str, float]] = {name: {} for name in queues}
     met: set[str] = set()

@@ -6,7 +6,7 @@ pods that may be preempted leave, of each group as many at a time as its disrupt
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,9 +28,7 @@ DAY_MINUTES = 24 * 60
 class Arguments:
     """The window of each zone, such as 20:00-8:00 in the time of the cluster (UTC)."""
 
-    zones: Mapping[str, str] = field(
-        default_factory=dict, metadata=argument({}, prefix="tdm.revocable-zone.").metadata
-    )
+    zones: Mapping[str, str] = field(default_factory=dict, metadata=argument({}, prefix="tdm.revocable-zone.").metadata)
     period: str = argument("1m", alias="tdm.evict.period")
 
     def __post_init__(self) -> None:
@@ -100,16 +98,14 @@ class _Zones:
         if preemptor.pod.is_preemptable or preemptor.pod.annotations.get(ZONE):
             return frozenset()
         return _within_budgets(
-            pod for pod in candidates
+            pod
+            for pod in candidates
             if pod.pod.is_preemptable and pod.status is PodStatus.RUNNING and not self.zone_of[pod.row]
         )
 
     def overdue(self, running: Sequence[PodStanding]) -> list[PodStanding]:
         """Pods on nodes whose window has closed."""
-        found = [
-            pod for pod in running
-            if pod.pod.is_preemptable and self.zone_of[pod.row] in self.known - self.open
-        ]
+        found = [pod for pod in running if pod.pod.is_preemptable and self.zone_of[pod.row] in self.known - self.open]
         named = _within_budgets(found)
         return [pod for pod in found if pod.key in named]
 
@@ -121,9 +117,9 @@ def _is_open(text: str, minute: int) -> bool:
     return start <= minute < end or start <= minute + DAY_MINUTES < end
 
 
-def _within_budgets(pods: object) -> frozenset[str]:
+def _within_budgets(pods: Iterable[PodStanding]) -> frozenset[str]:
     by_group: dict[str, list[PodStanding]] = {}
-    for pod in pods:  # type: ignore[attr-defined]
+    for pod in pods:
         by_group.setdefault(pod.owner.key, []).append(pod)
     return frozenset(pod.key for found in by_group.values() for pod in found[: budget_of(found[0].owner)])
 

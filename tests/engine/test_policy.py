@@ -6,14 +6,12 @@ from dataclasses import fields
 
 import pytest
 
-from muster.engine.policy import Hooks, Standing, Vote
+from muster.engine.policy import Hooks, Vote
 from muster.engine.profile import HOOK_NAMES
-from muster.model.podspec import PodShape
-from muster.model.workload import PodSet, Workload
 
 
 def test_profiles_know_all_hooks():
-    assert {one.name for one in fields(Hooks)} == {*HOOK_NAMES, "fills_nodes", "adapt"}
+    assert {one.name for one in fields(Hooks)} == {*HOOK_NAMES, "fills_nodes", "adapt", "open"}
 
 
 def test_hooks_that_are_off_are_not_asked():
@@ -27,10 +25,9 @@ def test_only_hooks_can_be_off():
         Hooks().without(frozenset(("fills_nodes",)))
 
 
-def test_a_standing_counts_all_pod_sets():
-    sets = tuple(
-        PodSet(name=name, count=count, count_least=least, requests={}, shape=PodShape())
-        for name, count, least in (("driver", 1, 1), ("workers", 8, 4))
-    )
-    standing = Standing(workload=Workload(key="a/b", uid="b", namespace="a", pod_sets=sets))
-    assert (standing.count, standing.count_least) == (9, 5)
+def test_a_policy_that_is_opened_keeps_what_is_off():
+    opened = Hooks(open=lambda _: Hooks(overused=lambda _: True, starving=lambda _: True))
+    hooks = opened.without(frozenset(("overused",)))
+    assert hooks.open is not None
+    assert hooks.open(None).overused is None
+    assert hooks.open(None).starving is not None

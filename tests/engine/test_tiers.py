@@ -13,18 +13,19 @@ from hypothesis import strategies as st
 from muster.engine.node_table import NodeTable
 from muster.engine.node_table_columns import Placer
 from muster.engine.node_table_rows import Scores, TableNode, demand
-from muster.engine.policy import Hooks, PodStanding, Standing, Vote
+from muster.engine.policy import Hooks, Vote
+from muster.engine.standing import PodStanding
 from muster.engine.tiers import Tiers
-from muster.model.workload import Workload
+from tests.groups import pod_of, standing
 
 PERMIT, ABSTAIN, REJECT = Vote.PERMIT, Vote.ABSTAIN, Vote.REJECT
 SILENT = object()  # a policy that has no such hook
 
-STANDING = Standing(workload=Workload(key="a/b", uid="b", namespace="a"))
+STANDING = standing("b")
 
 
 def pods(names: str) -> list[PodStanding]:
-    return [PodStanding(key=name, owner=STANDING) for name in names]
+    return [pod_of(STANDING, name) for name in names]
 
 
 def tiers(hook: str, said: Sequence[Sequence[object]]) -> Tiers:

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from muster.engine.policy import PodStanding, Standing
-from muster.model.podspec import PodShape
-from muster.model.workload import PodSet, Workload
 from muster.policies.gang import POLICY
+from tests.groups import pod_of, standing
 
 HOOKS = POLICY.hooks()
-
-
-def standing(name: str, *, least: int = 2, ready: int = 0, promised: int = 0) -> Standing:
-    sets = (PodSet(name="main", count=4, count_least=least, requests={}, shape=PodShape()),)
-    workload = Workload(key=f"ns/{name}", uid=name, namespace="ns", pod_sets=sets)
-    return Standing(workload=workload, ready=ready, promised=promised)
 
 
 @pytest.mark.parametrize(
@@ -55,11 +47,11 @@ def test_starving(ready, promised, want):
 )
 def test_only_spare_pods_leave(hook, ready, least, want):
     owner = standing("a", least=least, ready=ready)
-    candidates = [PodStanding(key=f"ns/a-{index}", owner=owner) for index in range(4)]
-    assert hook(PodStanding(key="ns/new", owner=standing("b")), candidates) == want
+    candidates = [pod_of(owner, f"ns/a-{index}") for index in range(4)]
+    assert hook(pod_of(standing("b"), "ns/new"), candidates) == want
 
 
 def test_workloads_are_counted_apart():
     one, two = standing("one", ready=3), standing("two", ready=3)
-    candidates = [PodStanding(key=f"{index}", owner=owner) for index, owner in enumerate((one, two, one, two))]
-    assert HOOKS.preempt(PodStanding(key="new", owner=standing("b")), candidates) == {"0", "1"}
+    candidates = [pod_of(owner, f"{index}") for index, owner in enumerate((one, two, one, two))]
+    assert HOOKS.preempt(pod_of(standing("b"), "new"), candidates) == {"0", "1"}

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from muster.engine.policy import PodStanding, Standing
-from muster.model.podspec import PodShape
-from muster.model.workload import PodSet, Workload
+from muster.engine.standing import PodStanding, Standing
 from muster.policies.priority import POLICY
+from tests import groups
+from tests.groups import pod_of
 
 HOOKS = POLICY.hooks()
 
 
 def standing(name: str, priority: int = 0, *, count: int = 2, ready: int = 0, promised: int = 0) -> Standing:
-    sets = (PodSet(name="main", count=count, count_least=1, requests={}, shape=PodShape()),)
-    workload = Workload(key=f"ns/{name}", uid=name, namespace="ns", priority=priority, pod_sets=sets)
-    return Standing(workload=workload, ready=ready, promised=promised)
+    return groups.standing(name, priority, least=1, count=count, ready=ready, promised=promised)
 
 
 def pod(name: str, owner: Standing, priority: int = 0) -> PodStanding:
-    return PodStanding(key=name, owner=owner, priority=priority)
+    return pod_of(owner, name, priority)
 
 
 @pytest.mark.parametrize(("first", "second", "sign"), [(5, 1, -1), (1, 5, 1), (3, 3, 0)])

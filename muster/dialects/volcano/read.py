@@ -255,5 +255,3 @@ def read_budget(obj: Fields) -> DisruptionBudget:
         selector=read_selector(obj.child("spec"), "selector"),
         allowed=obj.child("status").integer("disruptionsAllowed", 0, least=0),
     )
-
-

@@ -69,7 +69,9 @@ def read_pod(pod: Fields, reader: PodReader) -> GroupPod | None:
         labels=labels,
         annotations=annotations,
         waits_for_volumes=_waits_for_volumes(spec, namespace, reader.open_claims),
-        claims=tuple(claim.text("resourceClaimName") or claim.text("name") for claim in spec.children("resourceClaims")),
+        claims=tuple(
+            claim.text("resourceClaimName") or claim.text("name") for claim in spec.children("resourceClaims")
+        ),
         scheduled_at=_scheduled_at(status),
     )
 

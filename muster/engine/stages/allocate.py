@@ -130,8 +130,6 @@ def _goes_on(group: Standing, failed: set[str]) -> bool:
         return False
     least = group.group.minimum_by_role
     if not least:
-        left = sum(
-            counts.by_status[PodStatus.PENDING] for role, counts in group.by_role.items() if role not in failed
-        )
+        left = sum(counts.by_status[PodStatus.PENDING] for role, counts in group.by_role.items() if role not in failed)
         return group.ready + left >= group.count_least or "" in failed
     return all(group.count_role(role, READY) >= least.get(role, 0) for role in failed)

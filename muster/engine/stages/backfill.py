@@ -12,6 +12,7 @@ from muster.engine.standing import Standing
 
 def backfill(session: Session) -> None:
     """Place pods that ask for nothing, by queue, group and pod."""
+
     def compare(first: Standing, second: Standing) -> int:
         by_queue = session.compare_queues(session.queues[first.queue], session.queues[second.queue])
         return by_queue if first.queue != second.queue else session.compare_groups(first, second)
