@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from muster.app.config import Configuration
+from muster.app.group_documents import GroupsInput, split_groups
 from muster.app.intake import NO_QUEUE, Intake, NotManaged, Remark, latest_moment, take_in
 from muster.app.yunikorn import with_yunikorn
 from muster.dialects.kueue.read import read
@@ -32,6 +33,7 @@ from muster.model.snapshot import Snapshot
 from muster.model.workload import CheckState, PodSetAdmission, Slot, Workload
 
 if TYPE_CHECKING:
+    from muster.app.groups import GroupView
     from muster.engine.fit import FitReport
 
 __all__ = ["PlanOptions", "PlanReport", "latest_moment", "plan_objects"]
@@ -141,16 +143,18 @@ class PlanReport:
     not_managed: tuple[NotManaged, ...]
     passed_over: Mapping[str, int]
     is_placed: bool  # nodes were decided on; else quota alone
+    groups: tuple[GroupView, ...] = ()  # of pods that a session decides on
 
 
 def plan_objects(documents: Iterable[Document], options: PlanOptions) -> PlanReport:
     """The plan for a set of documents. Whatever is wrong with an object is in the report, never an exception."""
-    given = list(documents)
+    given, groups = split_groups(documents)
     # Without any nodes there is nothing to place on, and the question is about quota.
     is_placed = options.configuration.profile.needs_place and any(map(_has_amounts, given))
     intake, snapshot, state = _placed(given, options) if is_placed else _counted(given, options)
     run = _Run(state)
     run.until_settled(options.now)
+    views, refused = _planned_groups(groups, state, options) if groups.is_any else ((), ())
     waiting = tuple(run.waiting())
     return PlanReport(
         now=options.now,
@@ -161,12 +165,24 @@ def plan_objects(documents: Iterable[Document], options: PlanOptions) -> PlanRep
         held_before=tuple(sorted(key for key, one in snapshot.workloads.items() if _holds(one))),
         queues=tuple(_queue_views(state, snapshot, waiting)),
         owners=_owners(intake, state),
-        refused=intake.refused,
+        refused=(*intake.refused, *refused),
         warnings=intake.warnings,
         not_managed=intake.not_managed,
         passed_over=intake.passed_over,
         is_placed=is_placed,
+        groups=views,
     )
+
+
+def _planned_groups(
+    groups: GroupsInput, state: EngineState, options: PlanOptions
+) -> tuple[tuple[GroupView, ...], tuple[Remark, ...]]:
+    """What becomes of groups of pods on what the others have left."""
+    from muster.app.groups import plan_groups
+    from muster.app.placement import placement_reader
+
+    slots = state.places.slots
+    return plan_groups(groups, slots, options.now, placement_reader() if slots is not None else None)
 
 
 def _owners(intake: Intake, state: EngineState) -> dict[str, str]:

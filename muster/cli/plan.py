@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from muster.cli.groups import group_object, write_groups
 from muster.cli.inputs import Config, Files, Now, Profile, Strict, configured, gather, moment_given
 from muster.cli.output import Exit, Form, FormOption, Page, complain, write_object
 from muster.cli.places import fit_object, jobs_in_parts, slot_object, slots_text
@@ -81,6 +82,7 @@ def write_page(report: PlanReport, page: Page) -> None:
         page.line()
         page.line("JOBS POD BY POD", "bold")
         page.table(("NAME", "PODS WITH NODES", "PODS WAITING"), parts, indent=2)
+    write_groups(report.groups, page)
     _write_rest(report, page)
 
 
@@ -237,6 +239,7 @@ def report_object(report: PlanReport) -> dict[str, Any]:
             }
             for one in report.queues
         ],
+        "groups": [group_object(one) for one in report.groups],
         "notManaged": [{"source": one.source, "object": one.object, "why": one.why} for one in report.not_managed],
         "passedOver": dict(sorted(report.passed_over.items())),
         "refused": [_remark_object(one) for one in report.refused],

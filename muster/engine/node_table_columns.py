@@ -67,6 +67,7 @@ class Placer:
         self.table = table
         self.pods = pods
         self._columns: dict[Demand, Column] = {}
+        self._hooks: tuple[Hooks, ...] = ()
         self.use(hooks)
 
     def adapt(self, seen: Mapping[Demand, int]) -> None:
@@ -74,14 +75,15 @@ class Placer:
         if any(hook.adapt is not None for hook in self._hooks):
             self.use([hook if hook.adapt is None else hook.adapt(seen) for hook in self._hooks])
 
-    def use(self, hooks: Sequence[Hooks]) -> None:
-        """Ask these policies from now on; what was worked out before is void."""
+    def use(self, hooks: Sequence[Hooks]) -> tuple[Hooks, ...]:
+        """Ask these policies from now on, and not those that are given back; what was worked out before is void."""
         self._columns.clear()
-        self._hooks = tuple(hooks)
+        before, self._hooks = self._hooks, tuple(hooks)
         self.fit_hooks = [hook.fit for hook in hooks if hook.fit is not None]
         self._scores = [hook.score for hook in hooks if hook.score is not None]
         self._prefers = [hook.prefer for hook in hooks if hook.prefer is not None]
         self._fills = all(hook.fills_nodes for hook in hooks)
+        return before
 
     # Charges ---------------------------------------------------------------------------------------------------------
 

@@ -86,19 +86,24 @@ class Session:
         self.score_pods = [one.score_pod for one in self.tiers.hooks if one.score_pod is not None]
         self._gradients = [one.gradient for one in self.tiers.hooks if one.gradient is not None]
         self._score_domains = [one.score_domains for one in self.tiers.hooks if one.score_domains is not None]
-        self.placer.use(self.tiers.hooks)
+
+    def use_policies(self) -> tuple[Hooks, ...]:
+        """Let the table be asked by the session's policies; those that it was asked by before."""
+        return self.placer.use(self.tiers.hooks)
 
     # Opening ---------------------------------------------------------------------------------------------------------
 
     def _take_nodes(self) -> None:
         for name in sorted(self.snapshot.nodes):
-            self.slots.put_node(self.snapshot.nodes[name])
+            if self.placer.table.find_row(name) is None:
+                self.slots.put_node(self.snapshot.nodes[name])
         for pod in self.pods.values():
             rules = self._keep(pod.pod.rules) if self._keep is not None else ANYWHERE
             pod.demand = self.slots.demand_for(dict(pod.pod.requests), rules, pod.pod.cards)
             row = self.placer.table.find_row(pod.node) if pod.node else None
             if row is None or pod.status in ENDED:
                 continue
+            self.slots.drop_pod(pod.key)  # from here on the session counts it
             self._seat(pod, row)
         sharding = self.snapshot.sharding
         if sharding is not None:
@@ -292,6 +297,12 @@ class Session:
             for name, value in score(sub, domains).items():
                 total[name] += value
         return total
+
+    def evictable(self, preemptor: PodStanding, candidates: Sequence[PodStanding]) -> frozenset[str]:
+        """Which pods may go for a whole group; all of them where no policy has a say."""
+        if not any(one.evict for one in self.tiers.hooks):
+            return frozenset(pod.key for pod in candidates)
+        return self.tiers.evict(preemptor, candidates)
 
     def rows_in(self, domain: DomainNode) -> BoolArray | None:
         """The rows of a domain; `None`: all of them."""

@@ -105,6 +105,7 @@ class _Capacity:
             allocatable=self.may_take,
             preemptive=self.may_take_back,
             reclaim=self.above_share,
+            evict=self.of_others_above_share,
             enqueueable=self.enqueueable,
             enqueued=self.enqueued,
         )
@@ -198,6 +199,11 @@ class _Capacity:
         add(self.promised[group.queue], need_of(group))
 
     # Taking back -----------------------------------------------------------------------------------------------------
+
+    def of_others_above_share(self, reclaimer: PodStanding, candidates: Sequence[PodStanding]) -> frozenset[str]:
+        """The same for pods of other queues; on those of its own it has no opinion."""
+        own = frozenset(pod.key for pod in candidates if pod.owner.queue == reclaimer.owner.queue)
+        return own | self.above_share(reclaimer, [pod for pod in candidates if pod.key not in own])
 
     def above_share(self, reclaimer: PodStanding, candidates: Sequence[PodStanding]) -> frozenset[str]:
         """Pods of queues that have more than they deserve of something, as long as they have."""

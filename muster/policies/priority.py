@@ -24,6 +24,7 @@ def build(_arguments: Arguments) -> Hooks:
         compare_subs=lambda first, second: _of_sub(second) - _of_sub(first),
         starving=is_short_of_pods,
         preempt=lower_ones,
+        evict=lower_in_queue,
     )
 
 
@@ -35,6 +36,14 @@ def is_short_of_pods(group: Standing) -> bool:
 def lower_ones(preemptor: PodStanding, candidates: Sequence[PodStanding]) -> frozenset[str]:
     """Pods of groups of lower priority, and of its own group those pods of lower priority."""
     return frozenset(pod.key for pod in candidates if _is_lower(pod, preemptor))
+
+
+def lower_in_queue(preemptor: PodStanding, candidates: Sequence[PodStanding]) -> frozenset[str]:
+    """Of its own queue pods of groups of lower priority; on other queues it has no opinion."""
+    ours = preemptor.owner
+    return frozenset(
+        pod.key for pod in candidates if pod.owner.queue != ours.queue or pod.owner.priority < ours.priority
+    )
 
 
 def _is_lower(pod: PodStanding, preemptor: PodStanding) -> bool:

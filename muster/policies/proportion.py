@@ -102,6 +102,7 @@ class _Proportion:
             allocatable=self.may_take,
             preemptive=self.may_take,
             reclaim=self.above_share,
+            evict=self.of_others_above_share,
             enqueueable=self.enqueueable,
             enqueued=self.enqueued,
         )
@@ -127,6 +128,11 @@ class _Proportion:
             return False
         used = plus(standing.allocated, pod.requests)
         return is_within(used, self.deserved.get(queue, {}), asked_names(pod.requests))
+
+    def of_others_above_share(self, reclaimer: PodStanding, candidates: Sequence[PodStanding]) -> frozenset[str]:
+        """The same for pods of other queues; on those of its own it has no opinion."""
+        own = frozenset(pod.key for pod in candidates if pod.owner.queue == reclaimer.owner.queue)
+        return own | self.above_share(reclaimer, [pod for pod in candidates if pod.key not in own])
 
     def above_share(self, _reclaimer: PodStanding, candidates: Sequence[PodStanding]) -> frozenset[str]:
         """Pods of queues as long as those have more than their share."""

@@ -30,6 +30,7 @@ def run_volcano(case: Case) -> None:
         run_stages(session, configuration.actions)
         _check_session(session, case.body)
     else:
+        session.use_policies()
         _check_functions(session, case.body["expect"])
 
 

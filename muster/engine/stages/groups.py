@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from muster.engine.session import Session
 from muster.engine.stages.allocate import allocate
 from muster.engine.stages.backfill import backfill
+from muster.engine.stages.consolidate import consolidate
 from muster.engine.stages.enqueue import enqueue
+from muster.engine.stages.gang_evict import gang_preempt, gang_reclaim
 from muster.engine.stages.preempt_pods import preempt
 from muster.engine.stages.reclaim_pods import reclaim
 from muster.engine.stages.shuffle import shuffle
@@ -18,11 +20,16 @@ GROUP_STAGES: Mapping[str, Callable[[Session], None]] = {
     "backfill": backfill,
     "preempt": preempt,
     "reclaim": reclaim,
+    "gangpreempt": gang_preempt,
+    "gangreclaim": gang_reclaim,
     "shuffle": shuffle,
+    "consolidate": consolidate,
 }
 
 
 def run_stages(session: Session, names: Iterable[str]) -> None:
-    """Run stages in this order, each once."""
+    """Run stages in this order, each once, by the session's own policies."""
+    others = session.use_policies()
     for name in names:
         GROUP_STAGES[name](session)
+    session.placer.use(others)
