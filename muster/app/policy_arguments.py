@@ -156,4 +156,5 @@ READERS: Mapping[Any, Reader] = {
     Mapping[str, float]: _each(_number),
     Mapping[str, str]: _each(_text),
     Mapping[str, Any]: _object,
+    tuple[Any, ...]: lambda given, name, _bounds: tuple(given.items(name)),
 }

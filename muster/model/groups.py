@@ -198,6 +198,16 @@ class MeasuredUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NumaNode:
+    """The cores of a node by NUMA node, and how its kubelet hands them out."""
+
+    capacity: tuple[int, ...]
+    free: tuple[int, ...]
+    policy: str = ""  # of its topology manager
+    is_static: bool = False  # its cpu manager gives pods cores of their own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sharding:
     """The part of the nodes that this scheduler looks at first, or alone."""
 
@@ -218,6 +228,6 @@ class GroupSnapshot:
     quotas: tuple[NamespaceQuota, ...] = ()
     budgets: tuple[DisruptionBudget, ...] = ()
     measured: Mapping[str, MeasuredUse] = field(default_factory=dict)  # by node
+    numa: Mapping[str, NumaNode] = field(default_factory=dict)  # by node
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # their labels
     sharding: Sharding | None = None
-    problems: tuple[tuple[str, str], ...] = ()  # what was read and is not followed, and why

@@ -151,6 +151,8 @@ def _plugin(plugin: Fields, absent_flags: bool, seen: set[str]) -> PolicyUse:
     arguments: dict[str, Any] = dict(plugin.child("arguments").values)
     if name in _HIERARCHICAL and given.get(_HIERARCHY, False):
         arguments["hierarchy"] = True
+    if name == "binpack":
+        arguments["by_resource"] = True
     return PolicyUse(name=name, arguments=arguments, off=frozenset(off))
 
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from muster.dialects.volcano.names import ALLOCATED_DOMAIN, DEFAULT_QUEUE, PREEMPTABLE, ROOT_QUEUE
 from muster.dialects.volcano.read_domains import read_domains
+from muster.dialects.volcano.read_numa import read_numa
 from muster.dialects.volcano.read_pods import PodReader, read_pod
 from muster.engine.reading import PlacementReader
 from muster.model.errors import InvalidObject
@@ -83,6 +84,7 @@ def read(objects: Iterable[Fields], now: float, placement: PlacementReader | Non
         quotas=tuple(each("ResourceQuota", read_quota)),
         budgets=tuple(each("PodDisruptionBudget", read_budget)),
         namespaces=namespaces,
+        numa=dict(each("Numatopology", read_numa)),
     )
     return Reading(snapshot, tuple(refused))
 

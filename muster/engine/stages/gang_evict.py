@@ -172,10 +172,26 @@ def _bundles(
         rest = [one for one in pods if one not in spare]
         if rest and all(one.key in named for one in rest):
             bundles.append(_Bundle(tuple(rest), True))
-    rank = {one.key: number for number, one in enumerate(ordered)}
-    return sorted(
-        bundles, key=lambda one: (one.is_whole, rank[one.pods[0].key] if not one.is_whole else 0, -_worth(one, need))
-    )
+
+    def compare(first: _Bundle, second: _Bundle) -> int:
+        return _compare_bundles(session, first, second, pod, need)
+
+    return sorted(bundles, key=cmp_to_key(compare))
+
+
+def _compare_bundles(session: Session, first: _Bundle, second: _Bundle, pod: PodStanding, need: Vector) -> int:
+    """What can be spared first, then as queues and groups lose, then what frees more for what it costs."""
+    if first.is_whole != second.is_whole:
+        return first.is_whole - second.is_whole
+    one, two = first.owner, second.owner
+    if one.queue == two.queue:
+        opinion = -session.tiers.compare_workloads(one, two)
+    else:
+        opinion = session.tiers.compare_victim_queues(one.queue, two.queue, pod.owner.queue)
+        opinion = opinion or -session.compare_queues(session.queues[one.queue], session.queues[two.queue])
+    left, right = _worth(first, need), _worth(second, need)
+    by_name = (first.pods[0].key > second.pods[0].key) - (first.pods[0].key < second.pods[0].key)
+    return opinion or (right > left) - (right < left) or by_name
 
 
 def _spare(pods: Sequence[PodStanding]) -> list[PodStanding]:
