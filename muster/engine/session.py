@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cmp_to_key
+from itertools import pairwise
 
 import numpy as np
 
 from muster.engine.node_table_columns import Mark as TableMark
-from muster.engine.node_table_rows import BoolArray, Demand, OnCards
+from muster.engine.node_table_rows import BoolArray, Demand, OnCards, Placed
 from muster.engine.policy import Hooks
 from muster.engine.session_domains import DomainNode, DomainTree
 from muster.engine.session_groups import stand
 from muster.engine.slots import NodeSlots
-from muster.engine.standing import PodStanding, QueueStanding, Standing, SubStanding, count_pod
+from muster.engine.standing import PodStanding, QueueStanding, Standing, SubStanding, count_pod, count_pods
 from muster.engine.tiers import Tiers
 from muster.engine.vectors import Vector, add, is_within, total_of
 from muster.model.groups import ENDED, HOLDING, GroupPhase, GroupSnapshot, NearWish, PodStatus
@@ -97,9 +98,15 @@ class Session:
         for name in sorted(self.snapshot.nodes):
             if self.placer.table.find_row(name) is None:
                 self.slots.put_node(self.snapshot.nodes[name])
+        demands: dict[object, Demand] = {}  # pods are mostly like others
         for pod in self.pods.values():
-            rules = self._keep(pod.pod.rules) if self._keep is not None else ANYWHERE
-            pod.demand = self.slots.demand_for(dict(pod.pod.requests), rules, pod.pod.cards)
+            given = pod.pod
+            kind = (tuple(given.requests.items()), given.rules, given.cards)
+            demand = demands.get(kind)
+            if demand is None:
+                rules = self._keep(given.rules) if self._keep is not None else ANYWHERE
+                demand = demands[kind] = self.slots.demand_for(dict(given.requests), rules, given.cards)
+            pod.demand = demand
             row = self.placer.table.find_row(pod.node) if pod.node else None
             if row is None or pod.status in ENDED:
                 continue
@@ -178,6 +185,40 @@ class Session:
             self._record.pop()()
         self.placer.rollback(of_table)
 
+    def commit(self) -> None:
+        """Keep everything: nothing before this is taken back."""
+        self._record.clear()
+        self.placer.commit()
+
+    def allocate_alike(self, pods: Sequence[PodStanding], places: Sequence[Placed]) -> None:
+        """Give pods of one group, role and demand places that the table has taken for them already."""
+        names = self.placer.table.names
+        for pod, placed in zip(pods, places, strict=True):
+            pod.row, pod.held, pod.node = placed.row, placed.held, names[placed.row]
+            self.on_row.setdefault(placed.row, {})[pod.key] = pod
+
+        def undo() -> None:
+            for pod in pods:
+                del self.on_row[pod.row][pod.key]
+                pod.row, pod.held, pod.node = -1, (), ""
+
+        self._record.append(undo)
+        self._set_alike(pods, PodStatus.ALLOCATED)
+
+    def _set_alike(self, pods: Sequence[PodStanding], status: PodStatus) -> None:
+        """The same change of status for pods of one group, role and demand that stand alike."""
+        before, queue = pods[0].status, self.queues.get(pods[0].owner.queue)
+
+        def change(now: PodStatus) -> None:
+            count_pods(pods, queue, -1)
+            for pod in pods:
+                pod.status = now
+            count_pods(pods, queue, 1)
+            self.version += 1
+
+        change(status)
+        self._record.append(lambda: change(before))
+
     def allocate(self, pod: PodStanding, row: int, held: OnCards) -> None:
         """Give a pod a place that is free."""
         self._place(pod, row, held, PodStatus.ALLOCATED)
@@ -210,11 +251,14 @@ class Session:
 
     def bind(self, group: Standing) -> None:
         """Carry out what a group was given: its pods go to their nodes."""
+        alike: dict[tuple[int, str, int], list[PodStanding]] = {}
         for pod in group.pods.values():
             if pod.status is PodStatus.ALLOCATED:
-                self._set_status(pod, PodStatus.BINDING)
+                alike.setdefault((id(pod.sub), pod.role, id(pod.demand)), []).append(pod)
                 if not pod.pod.waits_for_volumes:
                     self.outcome.binds[pod.key] = pod.node
+        for pods in alike.values():
+            self._set_alike(pods, PodStatus.BINDING)
 
     def _set_status(self, pod: PodStanding, status: PodStatus) -> None:
         before, queue = pod.status, self.queues.get(pod.owner.queue)
@@ -247,6 +291,12 @@ class Session:
     def shard(self) -> BoolArray | None:
         """The rows that are looked at first, or alone; `None`: all alike."""
         return self._shard
+
+    @property
+    def is_particular(self) -> bool:
+        """Whether alike pods may have to go to places that are no equals: somebody leaves, or looks at each pod."""
+        has_leaving = any(self.releasing.values()) or any(self.pipelined.values())
+        return has_leaving or self._shard is not None or bool(self.fit_pods or self.score_pods)
 
     @property
     def is_sharded_hard(self) -> bool:
@@ -330,7 +380,17 @@ class Session:
         )
 
     def sorted_pods(self, pods: Iterable[PodStanding]) -> list[PodStanding]:
-        return sorted(pods, key=cmp_to_key(self.compare_pods))
+        """Pods in order, the best first."""
+        given = list(pods)
+        numbers = [_number(pod.key) for pod in given]
+        if None not in numbers or not any(number is not None for number in numbers):
+            keys = {pod.key: (number, *_pod_key(pod)) for pod, number in zip(given, numbers, strict=True)}
+            given.sort(key=lambda pod: keys[pod.key] if keys[pod.key][0] is not None else keys[pod.key][1:])
+            compare = self.tiers.compare_pods
+            # Mostly no policy has anything to say against this order.
+            if all(compare(one, two) <= 0 for one, two in pairwise(given)):
+                return given
+        return sorted(given, key=cmp_to_key(self.compare_pods))
 
     def victim_order(self, pods: Iterable[PodStanding], preemptor: PodStanding) -> list[PodStanding]:
         """Those first that go first: what would be placed last leaves first."""
@@ -360,7 +420,11 @@ def _compare_by_name(first: PodStanding, second: PodStanding) -> int:
     one, two = _number(first.key), _number(second.key)
     if one is not None and two is not None and one != two:
         return one - two
-    return _compared((first.pod.created_at, first.pod.uid), (second.pod.created_at, second.pod.uid))
+    return _compared(_pod_key(first), _pod_key(second))
+
+
+def _pod_key(pod: PodStanding) -> tuple[float, str]:
+    return pod.pod.created_at, pod.pod.uid
 
 
 def _number(key: str) -> int | None:

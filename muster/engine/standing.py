@@ -6,6 +6,7 @@ Changed by `muster/engine/session.py` alone, which can undo each change; policie
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from muster.engine.node_table_rows import Demand, OnCards
@@ -68,6 +69,7 @@ class _Counts:
         self.idle_best_effort = 0  # pods that wait and ask for nothing: there is always room for them
 
     def shift(self, pod: PodStanding, step: int) -> None:
+        """Count so many pods like this one, or out of it."""
         self.by_status[pod.status] += step
         if pod.is_best_effort and pod.status is PodStatus.PENDING:
             self.idle_best_effort += step
@@ -175,6 +177,12 @@ class QueueStanding:
 
 def count_pod(pod: PodStanding, queue: QueueStanding | None, step: int) -> None:
     """Count a pod in its group, sub group, role and queue, or out of them."""
+    count_pods((pod,), queue, step)
+
+
+def count_pods(pods: Sequence[PodStanding], queue: QueueStanding | None, sign: int) -> None:
+    """The same for pods of one group, role and request that stand alike."""
+    pod, step = pods[0], sign * len(pods)
     owner = pod.owner
     owner.shift(pod, step)
     pod.sub.shift(pod, step)

@@ -6,6 +6,9 @@ once others have left is promised and not bound.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import takewhile
+
 from muster.engine.node_table_rows import BoolArray
 from muster.engine.session import Session
 from muster.engine.session_order import Ordered
@@ -44,6 +47,7 @@ def allocate(session: Session) -> None:
                 session.bind(group)
                 if any(sheet.values()):
                     lines[queue.name].push(group)
+            session.commit()
         queues.push(queue)
 
 
@@ -86,6 +90,10 @@ def place_pods(session: Session, sub: SubStanding, pods: list[PodStanding], with
     mark = session.checkpoint()
     failed: set[str] = set()
     while pods:
+        if not failed and place_alike(session, sub, pods, within):
+            if tiers.is_sub_ready(sub):
+                break
+            continue
         pod = pods.pop(0)
         if not tiers.is_allocatable(queue, pod) or (pod.role and pod.role in failed):
             continue
@@ -101,6 +109,34 @@ def place_pods(session: Session, sub: SubStanding, pods: list[PodStanding], with
         return True
     session.rollback(mark)
     return False
+
+
+def place_alike(session: Session, sub: SubStanding, pods: list[PodStanding], within: BoolArray | None) -> bool:
+    """Place the next pods together as far as they are alike and lacking; `False`: they go one by one.
+
+    It comes to the same as one by one, only quicker: nothing that differs from pod to pod has a say, and each pod
+    would still be allowed to its queue once the others are there.
+    """
+    first = pods[0]
+    lacking = sub.size - sub.ready - sub.idle_best_effort
+    if session.is_particular or lacking < 2 or first.pod.nominated_node:
+        return False
+    alike = [first, *takewhile(lambda pod: pod.demand is first.demand and pod.role == first.role, pods[1:lacking])]
+    if len(alike) < 2 or not session.tiers.is_allocatable(sub.owner.queue, _all_of(alike)):
+        return False
+    places = session.placer.place_many(first.demand, len(alike), within=within)
+    if places is None:
+        return False
+    del pods[: len(alike)]
+    session.allocate_alike(alike, places)
+    return True
+
+
+def _all_of(pods: list[PodStanding]) -> PodStanding:
+    """One pod that asks for as much as some alike ones together."""
+    one = pods[0]
+    requests = {name: amount * len(pods) for name, amount in one.pod.requests.items()}
+    return PodStanding(replace(one.pod, requests=requests), one.owner, one.sub)
 
 
 def place_pod(session: Session, pod: PodStanding, within: BoolArray | None) -> bool:
