@@ -31,8 +31,15 @@ def _sub_of(owner: Standing, pod: GroupPod) -> SubStanding:
         if _takes(rule, pod):
             values = tuple(pod.labels[key] for key in rule.label_keys)
             key = f"{owner.key}/{rule.name}-{'-'.join(values)}"
-            return owner.subs.setdefault(key, SubStanding(key, owner, rule, values))
-    return owner.subs.setdefault(owner.key, SubStanding(owner.key, owner, None))
+            return _known_sub(owner, key, rule, values)
+    return _known_sub(owner, owner.key, None, ())
+
+
+def _known_sub(owner: Standing, key: str, rule: SubGroupRule | None, values: tuple[str, ...]) -> SubStanding:
+    known = owner.subs.get(key)
+    if known is None:
+        known = owner.subs[key] = SubStanding(key, owner, rule, values)
+    return known
 
 
 def _takes(rule: SubGroupRule, pod: GroupPod) -> bool:
