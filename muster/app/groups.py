@@ -17,6 +17,7 @@ from muster.dialects.volcano.jobs import expand_job, expand_pod
 from muster.dialects.volcano.names import DEFAULT_QUEUE
 from muster.dialects.volcano.read import Reading, key_of, read
 from muster.dialects.volcano.read_pods import group_of
+from muster.dialects.volcano.validate import queue_faults, without_faults
 from muster.engine.reading import PlacementReader
 from muster.engine.session import Session, phase_at_close
 from muster.engine.slots import NodeSlots
@@ -62,7 +63,10 @@ def plan_groups(
         refused.append(_remark("", "volcano-scheduler.conf", problem))
         configuration = SchedulerConfiguration(tiers=default_tiers())
     reading = _read(given.documents, now, placement, refused)
-    snapshot = _with_default_queue(reading.snapshot)
+    faults = queue_faults(reading.snapshot.queues)
+    refused += [_remark("", f"Queue {name}", fault) for name, fault in faults]
+    kept = without_faults(reading.snapshot.queues, faults)
+    snapshot = _with_default_queue(replace(reading.snapshot, queues=kept))
     if slots is None:
         return tuple(_unplaced(snapshot)), tuple(refused)
     try:

@@ -106,6 +106,7 @@ class _Capacity:
             preemptive=self.may_take_back,
             reclaim=self.above_share,
             evict=self.of_others_above_share,
+            valid=lambda _: "" if self.is_open else self.tree.problem,
             enqueueable=self.enqueueable,
             enqueued=self.enqueued,
         )

@@ -30,5 +30,5 @@ def enqueue(session: Session) -> None:
             session.tiers.note_enqueued(group)
             group.phase = GroupPhase.INQUEUE
         else:
-            session.outcome.reasons[group.key] = NOT_TAKEN_UP
+            session.outcome.reasons[group.key] = session.tiers.find_fault(group) or NOT_TAKEN_UP
         queues.push(queue)
