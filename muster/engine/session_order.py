@@ -7,7 +7,7 @@ taken out first and put back.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cmp_to_key
 from typing import Any, Generic, TypeVar
 
@@ -24,6 +24,10 @@ class Ordered(Generic[Entry]):
 
     def __bool__(self) -> bool:
         return bool(self._heap)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """All that are in line, in no order."""
+        return (entry for _, entry in self._heap)
 
     def push(self, entry: Entry) -> None:
         heapq.heappush(self._heap, (self._key(entry), entry))

@@ -18,6 +18,8 @@ from muster.model.groups import GroupPhase, PodStatus
 
 Sheet = dict[str, list[PodStanding]]  # by sub group: the pods that have not been tried, in order
 
+NO_SHARE = "its queue has all of its share"
+NOT_ALLOWED = "its queue may not take {pod} beside what it has"
 NO_PLACE = "no node has room for {pod} and lets it in"
 
 
@@ -33,7 +35,11 @@ def allocate(session: Session) -> None:
     queues: Ordered[QueueStanding] = Ordered(session.compare_queues, [session.queues[name] for name in lines])
     while queues:
         queue = queues.pop()
-        if session.tiers.is_overused(queue.name) or not lines[queue.name]:
+        if session.tiers.is_overused(queue.name):
+            for group in lines[queue.name]:
+                session.outcome.reasons[group.key] = NO_SHARE
+            continue
+        if not lines[queue.name]:
             continue
         group = lines[queue.name].pop()
         sheet = sheets[group.key]
@@ -95,7 +101,10 @@ def place_pods(session: Session, sub: SubStanding, pods: list[PodStanding], with
                 break
             continue
         pod = pods.pop(0)
-        if not tiers.is_allocatable(queue, pod) or (pod.role and pod.role in failed):
+        if not tiers.is_allocatable(queue, pod):
+            session.outcome.reasons[group.key] = NOT_ALLOWED.format(pod=pod.key)
+            continue
+        if pod.role and pod.role in failed:
             continue
         if not place_pod(session, pod, within):
             session.outcome.reasons[group.key] = NO_PLACE.format(pod=pod.key)
