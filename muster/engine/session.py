@@ -19,6 +19,7 @@ from muster.engine.node_table_rows import BoolArray, Demand, OnCards, Placed
 from muster.engine.policy import Hooks
 from muster.engine.session_domains import DomainNode, DomainTree
 from muster.engine.session_groups import stand
+from muster.engine.session_leaving import Leaving
 from muster.engine.slots import NodeSlots
 from muster.engine.standing import PodStanding, QueueStanding, Standing, SubStanding, count_pod, count_pods
 from muster.engine.tiers import Tiers
@@ -67,8 +68,8 @@ class Session:
         self.total: Vector = total_of(node.allocatable for node in snapshot.nodes.values())
         self.domains = DomainTree(snapshot.domains, snapshot.nodes)
         self.outcome = Outcome()
-        self.releasing: dict[int, dict[str, float]] = {}  # by row: what those still hold who were told to go
-        self.pipelined: dict[int, dict[str, float]] = {}  # and what is promised of it
+        self.leaving = Leaving()
+        self._fresh: dict[str, dict[str, PodStanding]] = {}  # by group: pods with places that are not carried out yet
         self.version = 0  # grows with every change of a pod
         self._record: list[Undo] = []
         self._shard: BoolArray | None = None
@@ -126,7 +127,7 @@ class Session:
             pod.demand = replace(pod.demand, cards=count, milli=pod.demand.milli if count else 0, ask=None)
         self.on_row.setdefault(row, {})[pod.key] = pod
         if pod.status is PodStatus.RELEASING:
-            add(self.releasing.setdefault(row, {}), pod.requests)
+            self.leaving.shift(row, pod, 1)
             # It is still there for others' rules, and its amounts count as free soon.
             pod.demand = replace(pod.demand, amounts=(), cards=0, milli=0, ask=None)
             pod.held = ()
@@ -197,8 +198,12 @@ class Session:
             pod.row, pod.held, pod.node = placed.row, placed.held, names[placed.row]
             self.on_row.setdefault(placed.row, {})[pod.key] = pod
 
+        fresh = self._fresh.setdefault(pods[0].owner.key, {})
+        fresh.update((pod.key, pod) for pod in pods)
+
         def undo() -> None:
             for pod in pods:
+                del fresh[pod.key]
                 del self.on_row[pod.row][pod.key]
                 pod.row, pod.held, pod.node = -1, (), ""
 
@@ -222,11 +227,18 @@ class Session:
     def allocate(self, pod: PodStanding, row: int, held: OnCards) -> None:
         """Give a pod a place that is free."""
         self._place(pod, row, held, PodStatus.ALLOCATED)
+        fresh = self._fresh.setdefault(pod.owner.key, {})
+        fresh[pod.key] = pod
+
+        def undo() -> None:
+            del fresh[pod.key]
+
+        self._record.append(undo)
 
     def pipeline(self, pod: PodStanding, row: int, held: OnCards) -> None:
         """Promise a pod a place that others have yet to leave."""
         self._place(pod, row, held, PodStatus.PIPELINED)
-        self._shift(self.pipelined, row, pod.requests)
+        self._shift(pod, row, -1)
 
     def _place(self, pod: PodStanding, row: int, held: OnCards, status: PodStatus) -> None:
         self.placer.charge(row, pod.demand, held, is_hold=True)
@@ -245,18 +257,17 @@ class Session:
         """Tell a pod to go: what it holds is free soon."""
         self.placer.release(pod.row, pod.demand, pod.held)
         self._set_status(pod, PodStatus.RELEASING)
-        self._shift(self.releasing, pod.row, pod.requests)
+        self._shift(pod, pod.row, 1)
         self.outcome.evicted.append(pod.key)
         self._record.append(lambda: self.outcome.evicted.remove(pod.key))
 
     def bind(self, group: Standing) -> None:
         """Carry out what a group was given: its pods go to their nodes."""
         alike: dict[tuple[int, str, int], list[PodStanding]] = {}
-        for pod in group.pods.values():
-            if pod.status is PodStatus.ALLOCATED:
-                alike.setdefault((id(pod.sub), pod.role, id(pod.demand)), []).append(pod)
-                if not pod.pod.waits_for_volumes:
-                    self.outcome.binds[pod.key] = pod.node
+        for pod in self._fresh.pop(group.key, {}).values():
+            alike.setdefault((id(pod.sub), pod.role, id(pod.demand)), []).append(pod)
+            if not pod.pod.waits_for_volumes:
+                self.outcome.binds[pod.key] = pod.node
         for pods in alike.values():
             self._set_alike(pods, PodStatus.BINDING)
 
@@ -272,10 +283,10 @@ class Session:
         change(status)
         self._record.append(lambda: change(before))
 
-    def _shift(self, by_row: dict[int, dict[str, float]], row: int, amounts: Vector) -> None:
-        total = by_row.setdefault(row, {})
-        add(total, amounts)
-        self._record.append(lambda: add(total, amounts, -1))
+    def _shift(self, pod: PodStanding, row: int, sign: int) -> None:
+        """What a pod holds is left soon, or what is left soon is promised to it."""
+        self.leaving.shift(row, pod, sign)
+        self._record.append(lambda: self.leaving.undo(row, pod, sign))
 
     def note(self, undo: Undo) -> None:
         """Remember how to undo a change that is the caller's."""
@@ -295,8 +306,7 @@ class Session:
     @property
     def is_particular(self) -> bool:
         """Whether alike pods may have to go to places that are no equals: somebody leaves, or looks at each pod."""
-        has_leaving = any(self.releasing.values()) or any(self.pipelined.values())
-        return has_leaving or self._shard is not None or bool(self.fit_pods or self.score_pods)
+        return self.leaving.is_any or self._shard is not None or bool(self.fit_pods or self.score_pods)
 
     @property
     def is_sharded_hard(self) -> bool:
@@ -312,12 +322,7 @@ class Session:
 
     def idle(self, row: int) -> dict[str, float]:
         """What of a row is free now."""
-        free = self.future_idle(row)
-        for name, amount in self.releasing.get(row, {}).items():
-            free[name] = free.get(name, 0) - amount
-        for name, amount in self.pipelined.get(row, {}).items():
-            free[name] = free.get(name, 0) + amount
-        return free
+        return {name: amount - self.leaving.of(name, row) for name, amount in self.future_idle(row).items()}
 
     def has_future_room(self, pod: PodStanding, row: int, more: Vector | None = None) -> bool:
         """Whether a row will have what a pod asks for, with more given back where that is told."""
@@ -328,11 +333,7 @@ class Session:
 
     def idle_rows(self, pod: PodStanding, fitting: BoolArray) -> BoolArray:
         """Of rows that will have room for a pod, those that have it now."""
-        rows = fitting.copy()
-        for row in {*self.releasing, *self.pipelined}:
-            if rows[row] and not is_within(pod.requests, self.idle(row)):
-                rows[row] = False
-        return rows
+        return self.leaving.idle_rows(pod, fitting, self.placer.table)
 
     def gradient(
         self, who: Standing | SubStanding, below: DomainNode, *, evicts: bool = False

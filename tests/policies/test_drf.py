@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from muster.engine.profile import PolicyUse
+from muster.engine.session import SessionOptions
 from muster.engine.session_fairness import PATH, WEIGHTS
+from muster.engine.stages.groups import run_stages
 from tests.groups import group, node, pod, queue, session, snapshot
 
 
@@ -36,3 +40,26 @@ def test_weights_that_are_none_count_one():
     hierarchy = PolicyUse(name="drf", arguments={"hierarchy": True})
     given = session(snapshot([node("n")], queues, [], []), hierarchy)
     assert given.tiers.compare_queues("x", "y") == 0
+
+
+def test_a_branch_that_wants_something_scarce_does_not_block_the_others():
+    """Thirty cores and thirty gigabytes; three ask for cores, two for memory, one of each share a branch."""
+    paths = {"p1": "root/p1", "p2": "root/p2", "p31": "root/p3/p31", "p32": "root/p3/p32", "p4": "root/p4"}
+    queues = [branch(name, path, "/".join("1" * (path.count("/") + 1))) for name, path in paths.items()]
+    groups = [group(name, queue=name, minimum=0) for name in paths]
+    pods = []
+    for name in paths:
+        asks = {"requests": {"memory": 10**9}, "cpu": 0} if name in ("p32", "p4") else {"cpu": 1}
+        pods += [pod(f"{name}-{index}", name, **asks) for index in range(30)]
+    big = node("n", 30)
+    big = replace(big, allocatable={**big.allocatable, "memory": 30 * 10**9, "pods": 500})
+    hierarchy = PolicyUse(name="drf", arguments={"hierarchy": True})
+    given = session(snapshot([big], queues, groups, pods), hierarchy, options=SessionOptions(enqueues=False))
+    run_stages(given, ["allocate"])
+    held = {name: given.groups[f"ns/{name}"].allocated for name in paths}
+    assert {name: one.get("cpu", 0) for name, one in held.items()} == {
+        "p1": 10_000, "p2": 10_000, "p31": 10_000, "p32": 0, "p4": 0
+    }  # fmt: skip
+    assert {name: one.get("memory", 0) // 10**9 for name, one in held.items()} == {
+        "p1": 0, "p2": 0, "p31": 0, "p32": 15, "p4": 15
+    }  # fmt: skip

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from muster.engine.session import SessionOptions
+from muster.app.policies import build_tiers
+from muster.engine.fit_nodes import NodeFacts
+from muster.engine.fit_pods import PodsOnNodes
+from muster.engine.node_table import NodeTable
+from muster.engine.node_table_columns import Placer
+from muster.engine.profile import tier
+from muster.engine.session import Session, SessionOptions
+from muster.engine.slots import CardKinds, NodeSlots
 from muster.engine.stages.enqueue import NOT_TAKEN_UP
 from muster.engine.stages.groups import run_stages
 from muster.model.groups import GroupPhase, NearWish, NetworkDomain, PodStatus, Sharding
@@ -142,7 +149,7 @@ RACKS = {
 
 
 @pytest.mark.parametrize(
-    ("tier", "count", "is_hard", "want"),
+    ("highest", "count", "is_hard", "want"),
     [
         pytest.param(1, 4, True, 1, id="one rack holds it"),
         pytest.param(1, 5, True, 0, id="no rack does"),
@@ -150,8 +157,8 @@ RACKS = {
         pytest.param(None, 5, False, 2, id="it is only a wish"),
     ],
 )
-def test_groups_stand_near_each_other(tier, count, is_hard, want):
-    near = NearWish(is_hard=is_hard, tier=tier)
+def test_groups_stand_near_each_other(highest, count, is_hard, want):
+    near = NearWish(is_hard=is_hard, tier=highest)
     nodes = [node(f"n{index}", 2) for index in range(1, 5)]
     given = snapshot(nodes, [queue()], [group("a", minimum=count, near=near)], pods("a", count), domains=RACKS)
     found = run(given, "allocate", policies=(*PLAIN, "network-topology-aware"))
@@ -174,3 +181,24 @@ def test_what_others_still_hold_is_promised_and_not_given():
     found = run(given, "allocate")
     assert not found.outcome.binds
     assert found.pods["ns/new-0"].status is PodStatus.PIPELINED
+
+
+def test_cards_that_others_still_hold_are_not_given():
+    """A node of eight cards: four are in use, four are being left; a pod that asks for four has to wait for them."""
+    cards = CardKinds(counts=("nvidia.com/gpu",), resources=frozenset(("nvidia.com/gpu",)))
+    slots = NodeSlots(Placer(NodeTable(), (), PodsOnNodes(NodeFacts())), flavors={}, cards=cards)
+    four = {"requests": {"nvidia.com/gpu": 4}}
+    given = snapshot(
+        [node("n", 16, **{"nvidia.com/gpu": 8})],
+        [queue()],
+        [group("old", minimum=1), group("new", minimum=1)],
+        [
+            pod("stays", "old", node="n", **four),
+            pod("leaves", "old", node="n", status=PodStatus.RELEASING, **four),
+            pod("comes", "new", **four),
+        ],
+    )
+    found = Session(given, slots, build_tiers((tier(*PLAIN),)).tiers)
+    run_stages(found, ["allocate"])
+    assert not found.outcome.binds
+    assert found.pods["ns/comes"].status is PodStatus.PIPELINED
