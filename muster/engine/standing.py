@@ -62,15 +62,20 @@ class PodStanding:
 class _Counts:
     """How many pods stand how."""
 
-    __slots__ = ("by_status", "idle_best_effort")
+    __slots__ = ("by_status", "changes", "idle_best_effort", "ready")
 
     def __init__(self) -> None:
         self.by_status: Counter[PodStatus] = Counter()
+        self.ready = 0  # pods that have a place of their own, finished ones included
+        self.changes = 0  # grows with every change, for those who remember what they worked out
         self.idle_best_effort = 0  # pods that wait and ask for nothing: there is always room for them
 
     def shift(self, pod: PodStanding, step: int) -> None:
         """Count so many pods like this one, or out of it."""
         self.by_status[pod.status] += step
+        self.changes += 1
+        if pod.status in READY:
+            self.ready += step
         if pod.is_best_effort and pod.status is PodStatus.PENDING:
             self.idle_best_effort += step
 
@@ -78,11 +83,8 @@ class _Counts:
         return sum(self.by_status[status] for status in statuses)
 
     @property
-    def ready(self) -> int:
-        return self.of(READY)
-
-    @property
     def promised(self) -> int:
+        """Pods that get a place when others have left it."""
         return self.by_status[PodStatus.PIPELINED]
 
 
@@ -169,6 +171,7 @@ class QueueStanding:
     queue: FairQueue
     allocated: dict[str, float] = field(default_factory=dict)  # what pods of its groups hold or will hold
     groups: list[Standing] = field(default_factory=list)
+    changes: int = 0  # of what is allocated
 
     @property
     def name(self) -> str:
@@ -194,3 +197,4 @@ def count_pods(pods: Sequence[PodStanding], queue: QueueStanding | None, sign: i
         add(owner.allocated, pod.pod.requests, step)
         if queue is not None:
             add(queue.allocated, pod.pod.requests, step)
+            queue.changes += 1

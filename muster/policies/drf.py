@@ -35,6 +35,7 @@ class _Drf:
     def __init__(self, session: Session, arguments: Arguments) -> None:
         self.session = session
         self.tree = FairTree(session) if arguments.hierarchy else None
+        self._known: dict[str, tuple[int, float]] = {}
 
     def hooks(self) -> Hooks:
         tree = self.tree
@@ -46,8 +47,17 @@ class _Drf:
         )
 
     def compare(self, first: Standing, second: Standing) -> int:
-        left, right = self._share(first.allocated), self._share(second.allocated)
+        left, right = self._share_of(first), self._share_of(second)
         return (left > right) - (left < right)
+
+    def _share_of(self, group: Standing) -> float:
+        """The share of a group, worked out anew only when something of it changed."""
+        if not group.allocated:
+            return 0.0
+        known = self._known.get(group.key)
+        if known is None or known[0] != group.changes:
+            known = self._known[group.key] = (group.changes, self._share(group.allocated))
+        return known[1]
 
     def _share(self, held: Vector) -> float:
         return dominant_share(held, self.session.total)

@@ -80,6 +80,7 @@ class _Proportion:
 
     def __init__(self, session: Session) -> None:
         self.session = session
+        self._known: dict[str, tuple[int, float]] = {}
         busy = {name: queue for name, queue in session.queues.items() if queue.groups}
         self.capability = {name: real_capability(session, queue.queue) for name, queue in session.queues.items()}
         asked = {name: asked_by(queue.groups) for name, queue in busy.items()}
@@ -115,7 +116,13 @@ class _Proportion:
         return (left > right) - (left < right)
 
     def _share(self, queue: str) -> float:
-        return dominant_share(self.session.queues[queue].allocated, self.deserved.get(queue, {}))
+        """The part that a queue has of its share, worked out anew only when it changed."""
+        standing = self.session.queues[queue]
+        known = self._known.get(queue)
+        if known is None or known[0] != standing.changes:
+            part = dominant_share(standing.allocated, self.deserved.get(queue, {}))
+            known = self._known[queue] = (standing.changes, part)
+        return known[1]
 
     def is_overused(self, queue: str) -> bool:
         """Whether it has all of its share, of everything."""

@@ -17,7 +17,8 @@ def backfill(session: Session) -> None:
         by_queue = session.compare_queues(session.queues[first.queue], session.queues[second.queue])
         return by_queue if first.queue != second.queue else session.compare_groups(first, second)
 
-    for group in sorted(placeable(session), key=cmp_to_key(compare)):
+    waiting = [group for group in placeable(session) if group.idle_best_effort]
+    for group in sorted(waiting, key=cmp_to_key(compare)):
         for pod in session.sorted_pods(pod for pod in group.pending() if pod.is_best_effort):
             for rows in classes(session, fitting_rows(session, pod)):
                 placed = best_place(session, pod, rows)
