@@ -66,11 +66,9 @@ def session(given: GroupSnapshot, *policies: str | PolicyUse, options: SessionOp
     return Session(given, slots, build_tiers((Tier(uses),)).tiers, options)
 
 
-def standing(
-    name: str, priority: int = 0, *, least: int = 2, count: int = 4, ready: int = 0, promised: int = 0
-) -> Standing:
-    """A group by itself, so many of its pods running and so many with promised places."""
-    statuses = [PodStatus.RUNNING] * ready + [PodStatus.PIPELINED] * promised
+def standing(name: str, priority: int = 0, *, least: int = 2, count: int = 4, **have: int) -> Standing:
+    """A group by itself, so many of its pods `ready` and so many with `promised` places."""
+    statuses = [PodStatus.RUNNING] * have.get("ready", 0) + [PodStatus.PIPELINED] * have.get("promised", 0)
     statuses += [PodStatus.PENDING] * (count - len(statuses))
     pods = [pod(f"{name}-{index}", name, status=status) for index, status in enumerate(statuses)]
     given = snapshot([], [queue()], [group(name, minimum=least, priority=priority)], pods)

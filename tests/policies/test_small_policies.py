@@ -20,9 +20,11 @@ def uses(name: str, **arguments: object) -> PolicyUse:
     return PolicyUse(name=name, arguments=arguments)
 
 
-def opened(*policies, nodes=None, groups=None, pods=(), queues=None, **more):
-    parts = (nodes or [node("n")], queues or [queue()], groups or [group("a")], list(pods))
-    found = session(snapshot(*parts, **more), *policies)
+def opened(*policies, **given):
+    """A session of one node, queue and group, as far as no others are given."""
+    known = {"nodes": [node("n")], "queues": [queue()], "groups": [group("a")], "pods": [], **given}
+    parts = [known.pop(name) for name in ("nodes", "queues", "groups", "pods")]
+    found = session(snapshot(*parts, **known), *policies)
     found.use_policies()
     return found
 
