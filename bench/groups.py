@@ -27,7 +27,6 @@ def gangs(nodes: int, count: int, size: int) -> GroupSnapshot:
     groups = {
         f"ns/g{index}": Group(
             key=f"ns/g{index}",
-            uid=f"g{index}",
             namespace="ns",
             queue=f"q{index % QUEUES}",
             minimum=size,

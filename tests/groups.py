@@ -36,7 +36,7 @@ def queue(name: str = "q", **more: Any) -> FairQueue:
 def group(name: str, *, minimum: int = 1, queue: str = "q", **more: Any) -> Group:
     """A group of the namespace `ns` that was taken up."""
     known = {"phase": GroupPhase.INQUEUE, **more}
-    return Group(key=f"ns/{name}", uid=name, namespace="ns", queue=queue, minimum=minimum, **known)
+    return Group(key=f"ns/{name}", namespace="ns", queue=queue, minimum=minimum, **known)
 
 
 def pod(name: str, group: str, *, cpu: float = 1, node: str = "", **more: Any) -> GroupPod:

@@ -18,8 +18,9 @@ from muster.dialects.volcano.names import DEFAULT_QUEUE
 from muster.dialects.volcano.read import Reading, key_of, read
 from muster.dialects.volcano.read_pods import group_of
 from muster.dialects.volcano.validate import queue_faults, without_faults
+from muster.dialects.volcano.write import group_status
 from muster.engine.reading import PlacementReader
-from muster.engine.session import Session, phase_at_close
+from muster.engine.session import Session
 from muster.engine.slots import NodeSlots
 from muster.engine.stages.groups import run_stages
 from muster.model.documents import Document, parse_documents
@@ -165,11 +166,10 @@ def _view(session: Session, key: str) -> GroupView:
     group = session.groups[key]
     pods = group.pods.values()
     waiting = sum(pod.status is PodStatus.PENDING for pod in pods)
-    is_short = bool(waiting) and not session.tiers.is_ready(group)
     return GroupView(
         key=key,
         queue=group.queue,
-        phase=phase_at_close(group, is_unschedulable=is_short).value,
+        phase=group_status(session, group)["phase"],
         minimum=group.count_least,
         binds={pod.key: pod.node for pod in pods if pod.status is PodStatus.BINDING},
         promised={pod.key: pod.node for pod in pods if pod.status is PodStatus.PIPELINED},

@@ -376,9 +376,7 @@ class Session:
 
     def compare_subs(self, first: SubStanding, second: SubStanding) -> int:
         """The same for sub groups."""
-        return self.tiers.compare_subs(first, second) or _compared(
-            (first.values, first.key), (second.values, second.key)
-        )
+        return self.tiers.compare_subs(first, second) or _compared(_sub_key(first), _sub_key(second))
 
     def sorted_pods(self, pods: Iterable[PodStanding]) -> list[PodStanding]:
         """Pods in order, the best first."""
@@ -409,11 +407,17 @@ class Session:
 
 
 def _queue_key(queue: QueueStanding) -> tuple[float, str]:
-    return queue.queue.created_at, queue.queue.uid or queue.name
+    return queue.queue.created_at, queue.name
 
 
 def _group_key(group: Standing) -> tuple[float, str]:
-    return group.group.created_at, group.group.uid or group.key
+    return group.group.created_at, group.key
+
+
+def _sub_key(sub: SubStanding) -> tuple[int, str]:
+    """By the number that the labels of its pods give it, if they do, then by name."""
+    number = sub.values[-1] if sub.values else ""
+    return int(number) if number.isdecimal() and len(number) < 10 else 0, sub.key
 
 
 def _compare_by_name(first: PodStanding, second: PodStanding) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from muster.engine.session import Session
 from muster.engine.standing import Standing
 from muster.engine.vectors import INFINITE, MEMORY, Vector, add, least_of, minus, plus, total_of
-from muster.model.groups import HOLDING, FairQueue, GroupPhase
+from muster.model.groups import HOLDING, FairQueue, GroupPhase, PodStatus
 from muster.model.resources import CPU
 
 
@@ -36,8 +36,9 @@ def asked_by(groups: Iterable[Standing]) -> dict[str, float]:
     total: dict[str, float] = {}
     for group in groups:
         add(total, group.allocated)
-        for pod in group.pending():
-            add(total, pod.requests)
+        for pod in group.pods.values():
+            if pod.status is PodStatus.PENDING:
+                add(total, pod.requests)
     return total
 
 

@@ -107,7 +107,6 @@ class Group:
     """Pods that start together."""
 
     key: str  # namespace/name
-    uid: str
     queue: str
     namespace: str
     priority: int = 0
@@ -139,7 +138,6 @@ class FairQueue:
     """A queue and its part of the cluster."""
 
     name: str
-    uid: str = ""
     created_at: float = 0.0
     weight: int = 1
     priority: int = 0

@@ -136,7 +136,6 @@ def read_queue(obj: Fields) -> FairQueue:
         raise spec.error("parent", f"is {name} itself", f"name another queue, or {ROOT_QUEUE}")
     return FairQueue(
         name=name,
-        uid=metadata.text("uid"),
         created_at=moment(metadata, "creationTimestamp") or 0.0,
         weight=spec.integer("weight", 1, least=0, most=WEIGHT_MOST) or 1,
         priority=spec.integer("priority", 0, least=0, most=INT32_MAX),
@@ -177,7 +176,6 @@ def read_group(obj: Fields, priorities: Mapping[str, int], default_priority: int
         raise spec.error("subGroupPolicy", f"holds {len(rules)} entries", f"give at most {SUB_GROUPS_MOST}")
     return Group(
         key=key_of(obj),
-        uid=metadata.text("uid"),
         queue=spec.text("queue") or DEFAULT_QUEUE,
         namespace=metadata.text("namespace"),
         priority=priorities.get(spec.text("priorityClassName"), default_priority),

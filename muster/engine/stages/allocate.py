@@ -174,7 +174,8 @@ def _goes_on(group: Standing, failed: set[str]) -> bool:
     if group.count_least == group.count:
         return False
     least = group.group.minimum_by_role
-    if not least:
-        left = sum(counts.by_status[PodStatus.PENDING] for role, counts in group.by_role.items() if role not in failed)
-        return group.ready + left >= group.count_least or "" in failed
-    return all(group.count_role(role, READY) >= least.get(role, 0) for role in failed)
+    if group.count_least < sum(least.values()):  # the roles' own minima do not count then
+        others = [counts for role, counts in group.by_role.items() if role not in failed]
+        return group.ready + sum(counts.by_status[PodStatus.PENDING] for counts in others) >= group.count_least
+    have = {role: group.count_role(role, READY) + group.role_best_effort(role) for role in failed}
+    return all(have[role] >= least.get(role, 0) for role in failed)
