@@ -20,7 +20,7 @@ from muster.engine.policy import Hooks
 from muster.engine.session_domains import DomainNode, DomainTree
 from muster.engine.session_groups import stand
 from muster.engine.session_leaving import Leaving
-from muster.engine.slots import NodeSlots
+from muster.engine.slots import HELD_MOST, NodeSlots
 from muster.engine.standing import PodStanding, QueueStanding, Standing, SubStanding, count_pod, count_pods
 from muster.engine.tiers import Tiers
 from muster.engine.vectors import Vector, add, is_within, total_of
@@ -106,7 +106,8 @@ class Session:
             demand = demands.get(kind)
             if demand is None:
                 rules = self._keep(given.rules) if self._keep is not None else ANYWHERE
-                demand = demands[kind] = self.slots.demand_for(dict(given.requests), rules, given.cards)
+                asked = {name: min(amount, HELD_MOST) for name, amount in given.requests.items()}
+                demand = demands[kind] = self.slots.demand_for(asked, rules, given.cards)
             pod.demand = demand
             row = self.placer.table.find_row(pod.node) if pod.node else None
             if row is None or pod.status in ENDED:

@@ -9,6 +9,7 @@ import numpy as np
 
 from muster.engine.node_table import NodeTable
 from muster.engine.node_table_rows import BoolArray, IntArray
+from muster.engine.slots import HELD_MOST
 from muster.engine.standing import PodStanding
 
 
@@ -32,7 +33,7 @@ class Leaving:
             column = self._amounts.get(name)
             if column is None or row >= len(column):
                 column = self._lengthened(name, row)
-            column[row] += sign * amount
+            column[row] += sign * min(amount, HELD_MOST)
         if pod.pod.cards is not None or pod.demand.cards:
             self._cards[row] = self._cards.get(row, 0) + sign
 

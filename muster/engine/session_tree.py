@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from muster.engine.standing import QueueStanding
-from muster.engine.vectors import add
+from muster.engine.vectors import Vector, add
 
 ROOT = "root"
 
@@ -25,6 +25,15 @@ class QueueTree:
         for name in sorted(self.parents):
             self.children.setdefault(self.parents[name], []).append(name)
             self.children.setdefault(name, [])
+        self._held: dict[str, dict[str, float]] = {name: {} for name in (ROOT, *self.parents)}
+        for name in queues if self.is_usable else ():
+            self._count(queues[name])
+
+    def _count(self, queue: QueueStanding) -> None:
+        """Let a queue count in all branches that it is in, now and whenever it changes."""
+        for name in self.path(queue.name):
+            add(self._held[name], queue.allocated)
+            queue.totals.append(self._held[name])
 
     def _find_problem(self) -> str:
         sound = {ROOT}
@@ -65,13 +74,9 @@ class QueueTree:
             found.extend(self.children.get(one, ()))
         return found
 
-    def held_by(self, name: str) -> dict[str, float]:
+    def held_by(self, name: str) -> Vector:
         """What a queue and all below it hold."""
-        total: dict[str, float] = {}
-        for one in self.below(name):
-            if one in self.queues:
-                add(total, self.queues[one].allocated)
-        return total
+        return self._held[name]
 
     def split(self, first: str, second: str) -> tuple[str, str]:
         """The two branches in which queues part: the ones just below the queue that both are below."""

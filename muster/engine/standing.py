@@ -172,6 +172,7 @@ class QueueStanding:
     allocated: dict[str, float] = field(default_factory=dict)  # what pods of its groups hold or will hold
     groups: list[Standing] = field(default_factory=list)
     changes: int = 0  # of what is allocated
+    totals: list[dict[str, float]] = field(default_factory=list)  # sums over several queues that it counts in
 
     @property
     def name(self) -> str:
@@ -198,3 +199,5 @@ def count_pods(pods: Sequence[PodStanding], queue: QueueStanding | None, sign: i
         if queue is not None:
             add(queue.allocated, pod.pod.requests, step)
             queue.changes += 1
+            for total in queue.totals:
+                add(total, pod.pod.requests, step)

@@ -52,9 +52,13 @@ class Reading:
 def read(objects: Iterable[Fields], now: float, placement: PlacementReader | None = None) -> Reading:
     """A snapshot of objects of all kinds; those of other kinds are passed over."""
     by_kind: dict[str, list[Fields]] = {}
-    for obj in objects:
-        by_kind.setdefault(_kind_of(obj), []).append(obj)
     refused: list[Problem] = []
+    for obj in objects:
+        try:
+            key_of(obj)
+            by_kind.setdefault(_kind_of(obj), []).append(obj)
+        except InvalidObject as problem:
+            refused.append((f"{obj.raw('kind')} without a name", problem))
 
     def each(kind: str, reader: Callable[[Fields], Read]) -> list[Read]:
         found = []
@@ -68,12 +72,12 @@ def read(objects: Iterable[Fields], now: float, placement: PlacementReader | Non
     priorities = {name: value for name, value, _ in each("PriorityClass", read_priority_class)}
     default = next((value for _, value, is_default in each("PriorityClass", read_priority_class) if is_default), 0)
     nodes = {node.name: node for node in each("Node", lambda obj: _read_node(obj, placement))}
-    claims = frozenset(key_of(obj) for obj in by_kind.get("PersistentVolumeClaim", ()) if not _is_bound(obj))
+    claims = frozenset(name for name, is_bound in each("PersistentVolumeClaim", _claim) if not is_bound)
     reader = PodReader(placement=placement, open_claims=claims, nodes=nodes)
     pods = each("Pod", lambda obj: read_pod(obj, reader))
     groups = each("PodGroup", lambda obj: read_group(obj, priorities, default))
     domains = read_domains(by_kind.get("HyperNode", ()), nodes, refused)
-    namespaces = {key_of(obj): obj.child("metadata").text_map("labels") for obj in by_kind.get("Namespace", ())}
+    namespaces = dict(each("Namespace", lambda obj: (key_of(obj), obj.child("metadata").text_map("labels"))))
     snapshot = GroupSnapshot(
         now=now,
         nodes=nodes,
@@ -110,8 +114,10 @@ def _read_node(obj: Fields, placement: PlacementReader | None) -> Node:
     return placement.node(node, obj) if placement is not None else node
 
 
-def _is_bound(claim: Fields) -> bool:
-    return bool(claim.child("spec").text("volumeName")) or claim.child("status").text("phase") == "Bound"
+def _claim(obj: Fields) -> tuple[str, bool]:
+    """A claim of a volume, and whether it has one."""
+    is_bound = bool(obj.child("spec").text("volumeName")) or obj.child("status").text("phase") == "Bound"
+    return key_of(obj), is_bound
 
 
 def read_amounts(parent: Fields, name: str) -> dict[str, int]:
