@@ -18,7 +18,34 @@ GARBAGE: tuple[Any, ...] = (
     None, "", 0, -1, 1.5, 10**40, True, [], {}, "x" * 300, [None], {"a": None}, "1e999", "-5", float("inf"), ["a", 1],
     {"cpu": "-1"}, {"cpu": 10**50}, "*", "50%", "(((", 2**63, {"": ""},
 )  # fmt: skip
-PLUGINS = ["priority", "gang", "conformance", "drf", "proportion", "capacity", "predicates", "nodeorder", "binpack", "overcommit", "sla", "tdm", "numa-aware", "task-topology", "network-topology-aware", "nodegroup", "resourcequota", "resource-strategy-fit", "usage", "rescheduling", "pdb", "cdp", "deviceshare", "fifo", "sjf", "roundrobin"]
+PLUGINS = [
+    "priority",
+    "gang",
+    "conformance",
+    "drf",
+    "proportion",
+    "capacity",
+    "predicates",
+    "nodeorder",
+    "binpack",
+    "overcommit",
+    "sla",
+    "tdm",
+    "numa-aware",
+    "task-topology",
+    "network-topology-aware",
+    "nodegroup",
+    "resourcequota",
+    "resource-strategy-fit",
+    "usage",
+    "rescheduling",
+    "pdb",
+    "cdp",
+    "deviceshare",
+    "fifo",
+    "sjf",
+    "roundrobin",
+]
 NEAR = {"mode": "hard", "highestTierAllowed": 1}
 VOLCANO, TOPOLOGY = "scheduling.volcano.sh/v1beta1", "topology.volcano.sh/v1alpha1"
 

@@ -26,9 +26,11 @@ def random_session(seed: int) -> Session:
     """Nodes, queues, groups and pods of which some run, leave or have ended."""
     chance = Random(seed)
     nodes = [node(f"n{index}", chance.randint(1, 8)) for index in range(chance.randint(1, 5))]
+    above = queue("team", capability={"cpu": chance.randint(4, 20) * 1000} if chance.random() < 0.5 else None)
     queues = [
         queue(
             f"q{index}",
+            parent="team" if chance.random() < 0.5 else "",
             weight=chance.randint(1, 3),
             priority=chance.randint(0, 1),
             capability={"cpu": chance.randint(1, 20) * 1000} if chance.random() < 0.3 else None,
@@ -66,7 +68,7 @@ def random_session(seed: int) -> Session:
             pods.append(one)
     tail = chance.choice(QUEUE_POLICIES)
     policies = [use for use in DEFAULT if use.name != "proportion"]
-    return session(snapshot(nodes, queues, groups, pods), *policies, tail)
+    return session(snapshot(nodes, [*queues, above], groups, pods), *policies, tail)
 
 
 def facts(given: Session) -> tuple[object, ...]:
@@ -74,7 +76,7 @@ def facts(given: Session) -> tuple[object, ...]:
     return (
         {key: (one.status, one.node, one.row, one.held) for key, one in given.pods.items()},
         {key: (+one.by_status, one.idle_best_effort, dict(one.allocated)) for key, one in given.groups.items()},
-        {name: dict(one.allocated) for name, one in given.queues.items()},
+        {name: (dict(one.allocated), [dict(total) for total in one.totals]) for name, one in given.queues.items()},
         given.leaving.facts(),
         {row: set(pods) for row, pods in given.on_row.items() if pods},
         given.placer.table.free.tolist(),
@@ -107,6 +109,10 @@ def check(given: Session, running: set[str]) -> None:
     for name, standing_queue in given.queues.items():
         of_queue = [one for one in given.pods.values() if one.owner.queue == name and one.status in COUNTED]
         assert standing_queue.allocated == total_of(one.requests for one in of_queue)
+    counted = {id(total): total for one in given.queues.values() for total in one.totals}
+    for key, total in counted.items():
+        members = [one for one in given.queues.values() if any(id(each) == key for each in one.totals)]
+        assert total == total_of(one.allocated for one in members), "a branch of queues does not add up"
     assert set(given.outcome.evicted) <= running
     assert set(given.outcome.binds) == {key for key, one in given.pods.items() if one.status is PodStatus.BINDING}
 
