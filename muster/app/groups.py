@@ -44,7 +44,7 @@ class GroupView:
     promised: Mapping[str, str]  # of those that start when others have left
     evicted: tuple[str, ...]  # of its pods, those told to go
     waiting: int  # pods without a place
-    why: str  # of those that wait
+    why: str  # it does not start, or not with all of them
 
 
 # The session ---------------------------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def _view(session: Session, key: str) -> GroupView:
         promised={pod.key: pod.node for pod in pods if pod.status is PodStatus.PIPELINED},
         evicted=tuple(pod.key for pod in pods if pod.key in session.outcome.evicted),
         waiting=waiting,
-        why=session.outcome.reasons.get(key, "") if waiting else "",
+        why=session.outcome.reasons.get(key, "") if waiting or not session.tiers.is_ready(group) else "",
     )
 
 

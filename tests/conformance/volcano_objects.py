@@ -44,7 +44,7 @@ def open_session(case: Case, test_policies: tuple[Policy[Any], ...] = ()) -> tup
 
 
 def _measured(given: dict[str, Any]) -> MeasuredUse:
-    [cpu], [memory] = given["CPUUsageAvg"].values(), given["MEMUsageAvg"].values()
+    cpu, memory = (next(iter(given[name].values()), 0) for name in ("CPUUsageAvg", "MEMUsageAvg"))
     day = given["MetricsTime"]
     at = 0.0 if day.startswith("0001") else parse_moment(day[:19] + "Z", "MetricsTime")
     return MeasuredUse(cpu_percent=float(cpu), memory_percent=float(memory), measured_at=at)
@@ -68,7 +68,7 @@ def _overridden(snapshot: GroupSnapshot, body: dict[str, Any]) -> GroupSnapshot:
         domains = {
             name: NetworkDomain(
                 name=name,
-                tier=tiers[name],
+                tier=tiers.get(name, known[name].tier if name in known else 1),
                 tier_name=known[name].tier_name if name in known else "",
                 domains=known[name].domains if name in known else (),
                 nodes=tuple(nodes),
