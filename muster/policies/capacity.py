@@ -178,7 +178,8 @@ class _Capacity:
         asked = self._asked(pod.requests)
         if not is_within(used, self._limit(queue), asked):
             return False
-        return any(is_within(used, self.deserved[queue], [name]) for name in asked)
+        # A place for a pod is no reason to take something back.
+        return any(is_within(used, self.deserved[queue], [name]) for name in asked if name != PODS)
 
     def enqueueable(self, group: Standing) -> Vote:
         if not self._takes_part(group.queue):

@@ -104,22 +104,22 @@ def _may_preempt(session: Session, pod: PodStanding) -> bool:
     return not any(other.status is PodStatus.RELEASING and other.priority < pod.priority for other in leaving)
 
 
-def victims_on(session: Session, pod: PodStanding, row: int, may_go: MayGo) -> list[PodStanding]:
-    """Who on a row may be told to go, as policies agree, those first that go first; none where that is too little."""
-    candidates = [other for other in session.on_row.get(row, {}).values() if may_go(other)]
-    if not candidates:
-        return []
-    named = session.tiers.preempt(pod, session.victim_order(candidates, pod))
+def victims_on(session: Session, pod: PodStanding, row: int, may_go: MayGo) -> list[PodStanding] | None:
+    """Who on a row may be told to go, as policies agree, those first that go first; `None` where that is too little.
+
+    Nobody may have to go: others may have been told to already.
+    """
+    candidates = session.victim_order([one for one in session.on_row.get(row, {}).values() if may_go(one)], pod)
+    named = session.tiers.preempt(pod, candidates) if candidates else frozenset()
     victims = [other for other in candidates if other.key in named]
-    if not victims or not session.has_future_room(pod, row, total_of(other.requests for other in victims)):
-        return []
-    return session.victim_order(victims, pod)
+    has_room = session.has_future_room(pod, row, total_of(other.requests for other in victims))
+    return victims if has_room else None
 
 
 def _preempt_on(session: Session, pod: PodStanding, row: int, may_go: MayGo) -> bool:
     """Tell pods on a row to go until the pod fits there; all stay where it does not in the end."""
     victims = victims_on(session, pod, row, may_go)
-    if not victims:
+    if victims is None:
         return False
     mark = session.checkpoint()
     for victim in victims:

@@ -51,15 +51,16 @@ def _reclaim_on(session: Session, pod: PodStanding, row: int) -> bool:
     candidates = [other for other in session.on_row.get(row, {}).values() if _may_go(session, other, pod)]
     if not candidates:
         return False
-    named = session.tiers.reclaim(pod, session.victim_order(candidates, pod))
-    victims = session.victim_order([other for other in candidates if other.key in named], pod)
-    if not victims or not session.has_future_room(pod, row, total_of(other.requests for other in victims)):
+    ordered = session.victim_order(candidates, pod)
+    named = session.tiers.reclaim(pod, ordered)
+    victims = [other for other in ordered if other.key in named]
+    if not session.has_future_room(pod, row, total_of(other.requests for other in victims)):
         return False
     mark = session.checkpoint()
     for victim in victims:
-        session.evict(victim)
         if session.has_future_room(pod, row):
             break
+        session.evict(victim)
     placed = place_on(session, pod, row)
     if placed is None:
         session.rollback(mark)
