@@ -19,6 +19,7 @@ class GroupsInput:
 
     documents: tuple[Document, ...]
     configurations: tuple[Document, ...] = ()
+    bound: frozenset[str] = frozenset()  # pods that run already, as remarks call them
 
     @property
     def is_any(self) -> bool:
@@ -30,6 +31,7 @@ def split_groups(documents: Iterable[Document]) -> tuple[list[Document], GroupsI
     rest: list[Document] = []
     groups: list[Document] = []
     configurations: list[Document] = []
+    bound: set[str] = set()
     for document in documents:
         kind = document.value.get("kind")
         if _is_configuration(document):
@@ -38,11 +40,14 @@ def split_groups(documents: Iterable[Document]) -> tuple[list[Document], GroupsI
             groups.append(document)
             if kind == "Pod" and _text(document, "spec", "nodeName"):
                 rest.append(document)  # what it holds counts for everybody
+                place = _text(document, "metadata", "namespace") or "default"
+                bound.add(f"Pod {place}/{_text(document, 'metadata', 'name')}")
         else:
             rest.append(document)
             if kind in ALSO_READ:
                 groups.append(document)
-    return rest, GroupsInput(documents=tuple(groups), configurations=tuple(configurations))
+    found = GroupsInput(documents=tuple(groups), configurations=tuple(configurations), bound=frozenset(bound))
+    return rest, found
 
 
 def _is_own(document: Document) -> bool:

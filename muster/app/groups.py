@@ -166,6 +166,7 @@ def _view(session: Session, key: str) -> GroupView:
     group = session.groups[key]
     pods = group.pods.values()
     waiting = sum(pod.status is PodStatus.PENDING for pod in pods)
+    is_lacking = waiting or not (session.tiers.is_ready(group) or session.tiers.is_promised(group))
     return GroupView(
         key=key,
         queue=group.queue,
@@ -175,7 +176,7 @@ def _view(session: Session, key: str) -> GroupView:
         promised={pod.key: pod.node for pod in pods if pod.status is PodStatus.PIPELINED},
         evicted=tuple(pod.key for pod in pods if pod.key in session.outcome.evicted),
         waiting=waiting,
-        why=session.outcome.reasons.get(key, "") if waiting or not session.tiers.is_ready(group) else "",
+        why=session.outcome.reasons.get(key, "") if is_lacking else "",
     )
 
 

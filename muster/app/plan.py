@@ -167,7 +167,7 @@ def plan_objects(documents: Iterable[Document], options: PlanOptions) -> PlanRep
         owners=_owners(intake, state),
         refused=(*intake.refused, *refused),
         warnings=intake.warnings,
-        not_managed=intake.not_managed,
+        not_managed=tuple(one for one in intake.not_managed if one.object not in groups.bound),
         passed_over=intake.passed_over,
         is_placed=is_placed,
         groups=views,

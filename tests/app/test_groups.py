@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from muster.app.groups import NO_NODES
+from muster.app.manifests import read_manifests
 from muster.app.plan import Admitted, PlanOptions, PlanReport, plan_objects
 from muster.model.documents import Document
-from tests.support import proof_count
+from tests.support import ROOT, proof_count
 
 GPU = "nvidia.com/gpu"
 
@@ -185,3 +186,14 @@ def test_no_card_is_sold_twice_in_mixed_files(seed):
         assert cards <= have[name], f"{name} has {have[name]} cards and gives {cards}"
     for group in report.groups:
         assert not group.binds or len(group.binds) >= group.minimum, f"{group.key} starts below its minimum"
+
+
+def test_the_example():
+    """Production takes back a rack for a job that has to be in one; research keeps what it deserves."""
+    documents = read_manifests([str(ROOT / "examples" / "volcano")])
+    report = plan_objects(documents, PlanOptions(now=0.0))
+    assert not report.refused
+    by_name = {group.key: group for group in report.groups}
+    assert set(by_name["production/serve"].binds.values()) == {"a2"}
+    assert set(by_name["production/train"].promised.values()) == {"b1", "b2"}
+    assert by_name["research/sweep"].evicted == ("research/sweep-1",)
