@@ -84,7 +84,7 @@ class _NodeGroups:
 
     def _lets_in(self, wish: NodeGroupWish | None, group: str) -> bool:
         if not group:
-            return not self.arguments.strict
+            return not self.arguments.strict and (wish is None or not wish.required)
         if wish is None or (group in wish.forbidden and group not in wish.disliked):
             return False  # Volcano: a group that is both forbidden and disliked is only disliked
         return group in wish.required or group in wish.preferred or group in wish.disliked
