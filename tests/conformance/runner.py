@@ -13,8 +13,8 @@ from tests.conformance import (
     kueue_preemption,
     kueue_queues,
     kueue_topology,
-    yunikorn_cases,
     volcano_cases,
+    yunikorn_cases,
 )
 from tests.conformance.cases import Case, Mismatch, Skip, cases_in
 
