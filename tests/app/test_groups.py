@@ -48,6 +48,12 @@ def plain_job(name: str, count: int, cards: int, queue: str = "") -> dict[str, A
     return job
 
 
+def yunikorn_pod(name: str, application: str, cards: int) -> dict[str, Any]:
+    pod = obj("Pod", name, namespace="ns", spec={**pod_spec(cards), "schedulerName": "yunikorn"})
+    pod["metadata"]["labels"] = {"applicationId": application, "queue": "root.default"}
+    return pod
+
+
 def queue(name: str, **spec: Any) -> dict[str, Any]:
     return obj("Queue", name, "scheduling.volcano.sh/v1beta1", spec=spec)
 
@@ -170,11 +176,13 @@ def test_no_card_is_sold_twice_in_mixed_files(seed):
     jobs, asked = [], {}
     for index in range(chance.randint(1, 6)):
         count, cards = chance.randint(1, 4), chance.randint(0, 4)
-        kind = chance.choice(["volcano", "kueue", "plain"])
+        kind = chance.choice(["volcano", "kueue", "yunikorn", "plain"])
         if kind == "volcano":
             asked[f"ns/v{index}"] = cards
             least = {"minAvailable": chance.randint(1, count)} if chance.random() < 0.5 else {}
             jobs.append(volcano_job(f"v{index}", count, cards, **least))
+        elif kind == "yunikorn":
+            jobs += [yunikorn_pod(f"y{index}-{number}", f"y{index}", cards) for number in range(count)]
         else:
             jobs.append(plain_job(f"p{index}", count, cards, "lq" if kind == "kueue" else ""))
     objects = [*nodes, *KUEUE, *jobs]
