@@ -63,3 +63,14 @@ def test_a_branch_that_wants_something_scarce_does_not_block_the_others():
     assert {name: one.get("memory", 0) // 10**9 for name, one in held.items()} == {
         "p1": 0, "p2": 0, "p31": 0, "p32": 15, "p4": 15
     }  # fmt: skip
+
+
+def test_a_poorer_branch_takes_back_from_a_richer_one():
+    queues = [branch("x", "root/x", "1/1"), branch("y", "root/y", "1/1")]
+    groups = [group("a", queue="x"), group("b", queue="y")]
+    pods = [pod(f"a{index}", "a", node="n") for index in range(4)] + [pod("b0", "b", node="n")]
+    pods += [pod(f"b{index}", "b") for index in range(1, 6)]
+    hierarchy = PolicyUse(name="drf", arguments={"hierarchy": True})
+    given = session(snapshot([node("n", 8)], queues, groups, pods), hierarchy)
+    assert given.tiers.reclaim(given.pods["ns/b1"], [given.pods["ns/a0"]]) == {"ns/a0"}
+    assert given.tiers.reclaim(given.pods["ns/a0"], [given.pods["ns/b0"]]) == set()

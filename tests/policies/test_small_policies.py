@@ -5,11 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from muster.app.policies import build_tiers
 from muster.engine.durations import duration_s
-from muster.engine.profile import PolicyUse
+from muster.engine.fit_nodes import NodeFacts
+from muster.engine.fit_pods import PodsOnNodes
+from muster.engine.node_table import NodeTable
+from muster.engine.node_table_columns import Placer
+from muster.engine.profile import PolicyUse, tier
+from muster.engine.session import Session
 from muster.engine.session_places import scores
+from muster.engine.slots import CardKinds, NodeSlots
 from muster.engine.stages.groups import run_stages
-from muster.model.groups import DisruptionBudget, GroupPhase, MeasuredUse, NamespaceQuota, NumaNode, PodStatus
+from muster.model.groups import (
+    DisruptionBudget,
+    GroupPhase,
+    MeasuredUse,
+    NamespaceQuota,
+    NodeGroupWish,
+    NumaNode,
+    PodStatus,
+)
 from muster.model.labels import Selector
 from muster.model.pod_rules import PodIdentity, PodRules
 from muster.policies.tdm import window_of
@@ -255,3 +270,66 @@ def test_queues_take_turns():
 
 def test_deviceshare_counts_only_with_a_weight():
     assert score_of(opened("deviceshare", pods=[pod("p", "a")]), "ns/p") == {"n": 0.0}
+
+
+def test_nodes_where_cores_lie_together_are_liked():
+    """A pod that came in this session has taken its cores already."""
+    kubelet = {"policy": "best-effort", "is_static": True}
+    numa = {
+        "whole": NumaNode(capacity=(4, 4), free=(4, 4), **kubelet),
+        "split": NumaNode(capacity=(4, 4), free=(2, 3), **kubelet),
+    }
+    own = {"annotations": {"volcano.sh/numa-topology-policy": "best-effort"}, "limits": {"cpu": 4000}}
+    nodes = [node(name, 8) for name in ("split", "untold", "whole")]
+    here = pod("here", "a", cpu=4, node="whole", status=PodStatus.ALLOCATED, **own)
+    given = opened("numa-aware", nodes=nodes, pods=[pod("p", "a", cpu=4, **own), here], numa=numa)
+    assert score_of(given, "ns/p") == {"split": 0.0, "untold": 0.0, "whole": 50.0}
+    assert rows_let_in(given, "ns/p") == {"split", "whole"}
+
+
+def test_cards_in_use_are_filled_first_or_last():
+    cards = CardKinds(counts=("x/gpu",), resources=frozenset(("x/gpu",)))
+    nodes = [node("full", 8, **{"x/gpu": 4}), node("empty", 8, **{"x/gpu": 4})]
+    two = {"requests": {"x/gpu": 2}}
+    for policy, want in (("binpack", "full"), ("spread", "empty")):
+        share = uses("deviceshare", **{"deviceshare.SchedulePolicy": policy, "deviceshare.ScheduleWeight": 1})
+        slots = NodeSlots(Placer(NodeTable(), (), PodsOnNodes(NodeFacts())), flavors={}, cards=cards)
+        pods = [pod("old", "a", node="full", **two), pod("new", "a", **two)]
+        given = Session(
+            snapshot(nodes, [queue()], [group("a")], pods), slots, build_tiers((tier("gang", share),)).tiers
+        )
+        run_stages(given, ["allocate"])
+        assert given.outcome.binds == {"ns/new": want}
+
+
+def test_pods_that_came_since_are_reckoned():
+    quiet = {"n": MeasuredUse(cpu_percent=70), "m": MeasuredUse(cpu_percent=70)}
+    pods = [pod("p", "a"), pod("new", "a", node="n", status=PodStatus.BOUND)]
+    given = opened("usage", nodes=[node("n"), node("m")], pods=pods, measured=quiet)
+    assert score_of(given, "ns/p")["n"] < score_of(given, "ns/p")["m"]
+
+
+def test_thresholds_of_moving_can_be_told():
+    mild = {"name": "lowNodeUtilization", "params": {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 95}}}
+    running = [pod("p", "a", node="n")]
+    given = opened(uses("rescheduling", strategies=[mild]), nodes=[node("n"), node("m")], pods=running, measured=BUSY)
+    run_stages(given, ["shuffle"])
+    assert not given.outcome.evicted
+
+
+@pytest.mark.parametrize(("text", "want"), [("not json", set()), ('{"a": {"cpu": "x"}}', set()), ("", {"n"})])
+def test_limits_of_node_groups_that_cannot_be_read_let_nobody_in(text, want):
+    wish = NodeGroupWish(required=("a",))
+    limited = queue(node_groups=wish, annotations={"volcano.sh/nodegroup-resource-limits": text})
+    labelled = node("n", labels={"volcano.sh/nodegroup-name": "a"})
+    given = opened("nodegroup", nodes=[labelled], queues=[limited], pods=[pod("p", "a")])
+    assert rows_let_in(given, "ns/p") == want
+
+
+def test_who_uses_lent_nodes_takes_nobodys_place():
+    tdm = uses("tdm", **{"tdm.revocable-zone.night": "20:00-6:00"})
+    pods = [pod("old", "a", node="n"), pod("firm", "a", is_preemptable=False), pod("soft", "a")]
+    given = opened(tdm, nodes=ZONED, pods=pods, now=0.0)
+    old = [given.pods["ns/old"]]
+    assert given.tiers.preempt(given.pods["ns/firm"], old) == {"ns/old"}
+    assert given.tiers.preempt(given.pods["ns/soft"], old) == set()

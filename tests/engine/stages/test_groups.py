@@ -202,3 +202,24 @@ def test_cards_that_others_still_hold_are_not_given():
     run_stages(found, ["allocate"])
     assert not found.outcome.binds
     assert found.pods["ns/comes"].status is PodStatus.PIPELINED
+
+
+@pytest.mark.parametrize(
+    ("leaver", "want"),
+    [
+        pytest.param({"status": PodStatus.RELEASING, "priority": 0}, 0, id="its place is being left"),
+        pytest.param({"priority": 0}, 1, id="nobody leaves yet"),
+    ],
+)
+def test_who_waits_for_its_place_has_nobody_else_leave(leaver, want):
+    given = snapshot(
+        [node("n1", 1), node("n2", 1)],
+        [queue()],
+        [group("low", minimum=0), group("high", minimum=1, priority=9)],
+        [
+            pod("low-0", "low", node="n1", **leaver),
+            pod("low-1", "low", node="n2", priority=0),
+            pod("high-0", "high", cpu=0.5, priority=5, nominated_node="n1"),
+        ],
+    )
+    assert len(run(given, "preempt").outcome.evicted) == want
