@@ -25,6 +25,7 @@ from muster.engine.vectors import (
     plus,
     total_of,
 )
+from muster.model.resources import PODS
 
 ROUNDS_MOST = 10_000
 
@@ -134,7 +135,9 @@ class _Proportion:
         if not standing.queue.is_open:
             return False
         used = plus(standing.allocated, pod.requests)
-        return is_within(used, self.deserved.get(queue, {}), asked_names(pod.requests))
+        # Places for pods are shared out only where nodes say how many they have.
+        asked = [name for name in asked_names(pod.requests) if name != PODS or PODS in self.session.total]
+        return is_within(used, self.deserved.get(queue, {}), asked)
 
     def of_others_above_share(self, reclaimer: PodStanding, candidates: Sequence[PodStanding]) -> frozenset[str]:
         """The same for pods of other queues; on those of its own it has no opinion."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from muster.policies.proportion import share_out
@@ -48,3 +50,10 @@ def test_a_queue_with_all_of_its_share_waits_and_can_lose_the_rest():
     victims = given.tiers.reclaim(given.pods["ns/b0"], [given.pods[f"ns/a{index}"] for index in range(3)])
     assert len(victims) == 1
     assert given.compare_queues(given.queues["qb"], given.queues["qa"]) < 0
+
+
+def test_nodes_that_do_not_say_how_many_pods_they_take_take_any():
+    bare = node("n", 4)
+    bare = replace(bare, allocatable={"cpu": 4000})
+    given = session(snapshot([bare], [queue()], [group("a")], [pod("p", "a")]), "proportion")
+    assert given.tiers.is_allocatable("q", given.pods["ns/p"])
