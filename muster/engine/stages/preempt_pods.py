@@ -53,13 +53,45 @@ def _preempt_for_group(session: Session, group: Standing, pods: list[PodStanding
     """Take from other groups; whether the last pod tried got a place and the group may go on."""
     mark = session.checkpoint()
     is_assigned = False
+    in_vain = InVain(session)
     while pods and session.tiers.is_starving(group):
         pod = pods.pop(0)
+        if in_vain.has(pod):
+            is_assigned = False
+            continue
         is_assigned = _preempt_for(session, pod, lambda other: other.owner is not group)
+        if not is_assigned:
+            in_vain.add(pod)
     if session.tiers.is_promised(group):
         return is_assigned
     session.rollback(mark)
     return False
+
+
+class InVain:
+    """Pods that were tried in vain: as long as nothing changes, it is in vain for pods like them as well."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._tried: set[tuple[object, ...]] = set()
+        self._version = session.version
+
+    def has(self, pod: PodStanding) -> bool:
+        """Whether one like it was tried since the last change."""
+        return self._session.version == self._version and self._kind(pod) in self._tried
+
+    def add(self, pod: PodStanding) -> None:
+        """This one was tried in vain; what was done for it has been undone."""
+        if self._session.version != self._version:
+            self._tried.clear()
+            self._version = self._session.version
+        self._tried.add(self._kind(pod))
+
+    @staticmethod
+    def _kind(pod: PodStanding) -> tuple[object, ...]:
+        given = pod.pod
+        wishes = (given.priority, given.role, given.nominated_node, given.is_preemptable, given.may_preempt)
+        return pod.demand, wishes, tuple(sorted(given.annotations.items()))
 
 
 def _preempt_within(session: Session, group: Standing) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from muster.engine.session import Session
 from muster.engine.session_order import Ordered
 from muster.engine.session_places import classes, open_rows, place_on
-from muster.engine.stages.preempt_pods import starving
+from muster.engine.stages.preempt_pods import InVain, starving
 from muster.engine.standing import PodStanding, QueueStanding, Standing
 from muster.engine.vectors import total_of
 from muster.model.groups import PodStatus
@@ -29,11 +29,14 @@ def reclaim(session: Session) -> None:
 
 def _reclaim_for_group(session: Session, group: Standing) -> None:
     mark = session.checkpoint()
+    in_vain = InVain(session)
     for pod in session.sorted_pods(group.pending()):
         if not session.tiers.is_starving(group):
             break
-        if pod.pod.may_preempt and session.tiers.is_preemptive(group.queue, pod):
-            _reclaim_for(session, pod)
+        if in_vain.has(pod) or not pod.pod.may_preempt or not session.tiers.is_preemptive(group.queue, pod):
+            continue
+        if not _reclaim_for(session, pod):
+            in_vain.add(pod)
     if not session.tiers.is_promised(group):
         session.rollback(mark)
 
