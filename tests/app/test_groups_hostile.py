@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from random import Random
 from typing import Any
 
@@ -130,7 +131,7 @@ def test_garbage_is_told_of(seed):
     given = objects(chance)
     for _ in range(chance.randint(0, 3)):
         inside, key = chance.choice([place for place in places(chance.choice(given)) if place[1] not in ("kind",)])
-        inside[key] = chance.choice(GARBAGE)
+        inside[key] = deepcopy(chance.choice(GARBAGE))
     plan(given)
 
 
