@@ -23,7 +23,7 @@ class GroupsInput:
 
     @property
     def is_any(self) -> bool:
-        return any(document.value.get("kind") not in ALSO_READ for document in self.documents)
+        return any(_kind(document) not in ALSO_READ for document in self.documents)
 
 
 def split_groups(documents: Iterable[Document]) -> tuple[list[Document], GroupsInput]:
@@ -33,7 +33,7 @@ def split_groups(documents: Iterable[Document]) -> tuple[list[Document], GroupsI
     configurations: list[Document] = []
     bound: set[str] = set()
     for document in documents:
-        kind = document.value.get("kind")
+        kind = _kind(document)
         if _is_configuration(document):
             configurations.append(document)
         elif _is_own(document):
@@ -50,12 +50,17 @@ def split_groups(documents: Iterable[Document]) -> tuple[list[Document], GroupsI
     return rest, found
 
 
+def _kind(document: Document) -> str:
+    kind = document.value.get("kind")
+    return kind if isinstance(kind, str) else ""
+
+
 def _is_own(document: Document) -> bool:
     version = document.value.get("apiVersion")
     group = version.rpartition("/")[0] if isinstance(version, str) else ""
     if group in ("scheduling.volcano.sh", "topology.volcano.sh", "batch.volcano.sh"):
         return True
-    if document.value.get("kind") != "Pod" or group:
+    if _kind(document) != "Pod" or group:
         return False
     metadata = document.value.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
@@ -65,7 +70,7 @@ def _is_own(document: Document) -> bool:
 
 def _is_configuration(document: Document) -> bool:
     data = document.value.get("data")
-    return document.value.get("kind") == "ConfigMap" and isinstance(data, dict) and CONFIGURATION_KEY in data
+    return _kind(document) == "ConfigMap" and isinstance(data, dict) and CONFIGURATION_KEY in data
 
 
 def _text(document: Document, part: str, name: str) -> str:
