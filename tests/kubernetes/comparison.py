@@ -191,13 +191,21 @@ class Theirs:
 
     def update(self, item: Json) -> Verdict:
         path = path_of(kind_of(item), item["metadata"]["name"])
-        # Some kinds of the real server's take no update that does not say of which state.
-        revision = self.client.request("GET", path).json["metadata"]["resourceVersion"]
-        item = {**item, "metadata": {**item["metadata"], "resourceVersion": revision}}
-        try:
-            return self._told(self.client.request("PUT", f"{path}?dryRun=All", item))
-        except RemoteDisconnected:
-            return Verdict(NO_ANSWER)
+        revision = self._revision(path)
+        while True:
+            # Some kinds of the real server's take no update that does not say of which state.
+            given = {**item, "metadata": {**item["metadata"], "resourceVersion": revision}}
+            try:
+                answer = self.client.request("PUT", f"{path}?dryRun=All", given)
+            except RemoteDisconnected:
+                return Verdict(NO_ANSWER)
+            before, revision = revision, self._revision(path) if answer.status == 409 else revision
+            if revision == before:  # else the real server has itself written to the object meanwhile
+                return self._told(answer)
+
+    def _revision(self, path: str) -> str:
+        revision: str = self.client.request("GET", path).json["metadata"]["resourceVersion"]
+        return revision
 
     def patch(self, item: Json, content_type: str, patch: Any) -> Verdict:
         path = path_of(kind_of(item), item["metadata"]["name"])
