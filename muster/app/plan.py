@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from muster.app.config import Configuration
 from muster.app.group_documents import GroupsInput, split_groups
 from muster.app.intake import NO_QUEUE, Intake, NotManaged, Remark, latest_moment, take_in
-from muster.app.yunikorn import with_yunikorn
 from muster.dialects.kueue.read import read
 from muster.engine.assignment import Outcome
 from muster.engine.cycle import Cycle
@@ -35,6 +34,7 @@ from muster.model.workload import CheckState, PodSetAdmission, Slot, Workload
 if TYPE_CHECKING:
     from muster.app.groups import GroupView
     from muster.engine.fit import FitReport
+    from muster.engine.reading import PlacementReader
 
 __all__ = ["PlanOptions", "PlanReport", "latest_moment", "plan_objects"]
 
@@ -204,8 +204,19 @@ def _counted(documents: Iterable[Document], options: PlanOptions) -> tuple[Intak
     """What is decided on by quota alone."""
     intake = take_in(documents, options.configuration, options.now)
     snapshot = read(intake.objects, options.configuration.read_options(options.now))
-    intake, snapshot = with_yunikorn(intake, snapshot)
+    intake, snapshot = _with_yunikorn(intake, snapshot)
     return intake, snapshot, EngineState(snapshot)
+
+
+def _with_yunikorn(
+    intake: Intake, snapshot: Snapshot, *, placement: PlacementReader | None = None
+) -> tuple[Intake, Snapshot]:
+    """The same with what is YuniKorn's, if there is anything: else its reading need not be loaded."""
+    if not intake.yunikorn.is_any:
+        return intake, snapshot
+    from muster.app.yunikorn import with_yunikorn
+
+    return with_yunikorn(intake, snapshot, placement=placement)
 
 
 def _placed(documents: Iterable[Document], options: PlanOptions) -> tuple[Intake, Snapshot, EngineState]:
@@ -216,7 +227,7 @@ def _placed(documents: Iterable[Document], options: PlanOptions) -> tuple[Intake
     configuration, reader = options.configuration, placement_reader()
     intake = take_in(documents, configuration, options.now, placement=reader)
     snapshot = read(intake.objects, replace(configuration.read_options(options.now), placement=reader))
-    intake, snapshot = with_yunikorn(intake, snapshot, placement=reader)
+    intake, snapshot = _with_yunikorn(intake, snapshot, placement=reader)
     snapshot = with_running_pods(snapshot, intake.objects, intake.owners)
     intake = replace(intake, warnings=(*intake.warnings, *left_without_nodes(snapshot)))
     snapshot = with_plain_queue(snapshot, configuration.profile, intake.without_queue)

@@ -23,8 +23,6 @@ def with_yunikorn(
 ) -> tuple[Intake, Snapshot]:
     """The snapshot with YuniKorn's queues and applications, and what is to be said of them."""
     given = intake.yunikorn
-    if not given.pods and given.configuration is None:
-        return intake, snapshot
     objects = [Fields(obj) for obj in intake.objects]
     surroundings = Surroundings(
         now=snapshot.now,

@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from muster.dialects.kueue.names import QUEUE_NAME
 from muster.dialects.yunikorn import names
-from muster.dialects.yunikorn.applications import PodOfApplication
-from muster.dialects.yunikorn.configuration import QueueConfiguration
-from muster.dialects.yunikorn.validate import read_configuration, read_plain_configuration
 from muster.engine.contracts import Integration, JobPodSet
 from muster.engine.reading import template_as_pod
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields
 from muster.model.times import moment
+
+if TYPE_CHECKING:  # loaded where there is something of YuniKorn's, so that nobody else pays for it
+    from muster.dialects.yunikorn.applications import PodOfApplication
+    from muster.dialects.yunikorn.configuration import QueueConfiguration
 
 PODS_MOST = 5000  # of one job: they are decided on one by one
 POD = "Pod"
@@ -31,6 +32,10 @@ class YunikornInput:
 
     configuration: QueueConfiguration | None = None
     pods: tuple[PodOfApplication, ...] = ()
+
+    @property
+    def is_any(self) -> bool:
+        return bool(self.pods) or self.configuration is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +60,8 @@ class YunikornIntake:
         """Take a queue configuration that is no Kubernetes object, if that is what the value is."""
         if "partitions" not in value or "kind" in value or "apiVersion" in value:
             return False
+        from muster.dialects.yunikorn.validate import read_plain_configuration
+
         self._configurations[""] = read_plain_configuration(value)
         return True
 
@@ -64,6 +71,8 @@ class YunikornIntake:
         name = fields.child("metadata").text("name")
         if fields.text("kind") != "ConfigMap" or name not in (names.CONFIG_MAP, names.DEFAULTS_MAP):
             return False
+        from muster.dialects.yunikorn.validate import read_configuration
+
         data = fields.child("data")
         key = f"{data.text(names.POLICY_GROUP) or names.DEFAULT_POLICY_GROUP}.yaml"
         if text := data.text(key):
@@ -108,6 +117,8 @@ class YunikornIntake:
         return f"has {count} pods, of which the first {number} are decided on" if count > number else ""
 
     def _add(self, pod: Fields, key: str, found: Found, priorities: Mapping[str, int]) -> None:
+        from muster.dialects.yunikorn.applications import PodOfApplication
+
         spec = pod.child("spec")
         named = priorities.get(spec.text("priorityClassName"), 0)
         self._pods.append(
