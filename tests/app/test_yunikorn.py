@@ -12,29 +12,11 @@ import yaml
 from muster.app.plan import Admitted, Evicted, PlanOptions, PlanReport, plan_objects
 from muster.dialects.yunikorn.amounts import parse_amounts
 from muster.model.documents import Document, parse_documents
+from tests.app.test_plan import QUEUES
 from tests.stopwatch import is_done_within
 from tests.support import assert_sound, proof_count, shared
 
 NOW = 1_767_254_400.0
-KUEUE = """
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ResourceFlavor
-metadata: {name: default}
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ClusterQueue
-metadata: {name: solo}
-spec:
-  namespaceSelector: {}
-  resourceGroups:
-  - coveredResources: [cpu]
-    flavors: [{name: default, resources: [{name: cpu, nominalQuota: 10}]}]
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: LocalQueue
-metadata: {name: jobs}
-spec: {clusterQueue: solo}
-"""
 
 
 def pod(name: str, *, cpu: object = 1, labels: dict[str, str] | None = None, **parts: Any) -> dict[str, Any]:
@@ -219,7 +201,7 @@ def paths_of(queues: list[dict[str, Any]], above: str = "root") -> dict[str, dic
 
 def others_of(random: Random) -> list[dict[str, Any]]:
     """A queue of Kueue's with a job, and plain pods, on the same nodes."""
-    kueue = [dict(one.value) for one in parse_documents(KUEUE, "kueue.yaml")]
+    kueue = [dict(one.value) for one in parse_documents(QUEUES, "kueue.yaml")]
     gang = job("of-kueue", random.randint(1, 4))
     gang["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "jobs"}
     count = random.randint(0, 2)
