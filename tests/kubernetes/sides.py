@@ -43,6 +43,8 @@ _OWN_WORDS = (
     ),
     (re.compile(r"(strict decoding error: ).*", re.DOTALL), r"\1"),
 )
+# How a real server's own allocators name what they tell of services, whenever they come by.
+_OF_RECORDER = re.compile(r".+\.[0-9a-f]{16}")
 _AGE = re.compile(r"(\d+[smhd])+|<unknown>|<invalid>")
 _END = "zz-end"
 
@@ -91,7 +93,7 @@ class Side:
             item = event["object"]
             if item["metadata"]["name"] == end["metadata"]["name"]:
                 break
-            if not item["metadata"]["name"].endswith(NAMES):
+            if item["metadata"]["name"].removeprefix(f"{self.namespace}-") not in NAMES:
                 continue  # the real server tells of what it does itself
             del item["metadata"]["resourceVersion"]
             if family.plural in _COUNTED:
@@ -119,6 +121,7 @@ class Side:
             rows = [
                 ["AGE" if isinstance(one, str) and _AGE.fullmatch(one) else one for one in row["cells"]]
                 for row in body["rows"]
+                if not _is_of_recorder(row["object"])
             ]
             return {**told, "columns": names, "rows": _cleaned(rows), "more": "continue" in body["metadata"]}
         if body.get("kind") == "Status":
@@ -145,7 +148,7 @@ class Side:
             metadata.pop("resourceVersion", None)
             if "continue" in metadata:
                 metadata["continue"] = "TOKEN"
-            items = [self._numbered(one) for one in body["items"] or ()]
+            items = [self._numbered(one) for one in body["items"] or () if not _is_of_recorder(one)]
             if body["kind"] != "PartialObjectMetadataList":
                 # Muster sends objects as it has stored them, which is with their kinds.
                 items = [{**one, "kind": "", "apiVersion": ""} for one in items]
@@ -156,6 +159,10 @@ class Side:
                 seen.append(metadata["resourceVersion"])
             metadata["resourceVersion"] = seen.index(metadata["resourceVersion"])
         return {**body, "metadata": metadata}
+
+
+def _is_of_recorder(item: Json) -> bool:
+    return _OF_RECORDER.fullmatch(item["metadata"]["name"]) is not None
 
 
 def _cleaned(value: Any) -> Any:
