@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from http.client import RemoteDisconnected
+from itertools import zip_longest
 from typing import Any
 
 from tests.kubernetes.client import Answer, Client
@@ -47,6 +48,7 @@ _OWN_WORDS = (
 _OF_RECORDER = re.compile(r".+\.[0-9a-f]{16}")
 _AGE = re.compile(r"(\d+[smhd])+|<unknown>|<invalid>")
 _END = "zz-end"
+_WATCHES = 5
 
 
 class Side:
@@ -89,10 +91,8 @@ class Side:
         end = {"metadata": {"name": f"{self.namespace}-{_END}"}, **json.loads(self._placed(json.dumps(family.sample)))}
         made = self.client.request("POST", path, end)
         assert made.status == 201, made.body
-        for event in self.client.watch(f"{path}?watch=true&resourceVersion={self._start[family.plural]}"):
+        for event in self._watched(path, self._start[family.plural], end["metadata"]["name"]):
             item = event["object"]
-            if item["metadata"]["name"] == end["metadata"]["name"]:
-                break
             if item["metadata"]["name"].removeprefix(f"{self.namespace}-") not in NAMES:
                 continue  # the real server tells of what it does itself
             del item["metadata"]["resourceVersion"]
@@ -100,6 +100,17 @@ class Side:
                 del item["metadata"]["generation"]
             yield {"type": event["type"], "object": _cleaned(item)}
         self.client.request("DELETE", f"{path}/{end['metadata']['name']}", {"gracePeriodSeconds": 0})
+
+    def _watched(self, path: str, revision: str, end: str) -> Iterator[Json]:
+        """What happened until an object was made; a server may end a watch, and then it goes on where it was."""
+        for _ in range(_WATCHES):
+            for event in self.client.watch(f"{path}?watch=true&resourceVersion={revision}"):
+                assert event["type"] != "ERROR", event
+                if event["object"]["metadata"]["name"] == end:
+                    return
+                revision = event["object"]["metadata"]["resourceVersion"]
+                yield event
+        raise AssertionError(f"{_WATCHES} watches of {path} ended before they told of {end}")
 
     def _list_revision(self, family: Family) -> str:
         found = self.client.request("GET", f"{self._placed(family.collection)}?limit=1").json
@@ -209,8 +220,8 @@ def unlike(ours: Any, theirs: Any, path: str = "") -> list[str]:
     if isinstance(ours, dict) and isinstance(theirs, dict):
         names = sorted(ours.keys() | theirs.keys())
         return [one for name in names for one in unlike(ours.get(name), theirs.get(name), f"{path}.{name}")][:6]
-    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
-        pairs = enumerate(zip(ours, theirs, strict=True))
+    if isinstance(ours, list) and isinstance(theirs, list):
+        pairs = enumerate(zip_longest(ours, theirs))
         return [one for place, (our, their) in pairs for one in unlike(our, their, f"{path}[{place}]")][:6]
     return [] if ours == theirs else [f"{path}: {str(ours)[:300]} instead of {str(theirs)[:300]}"]
 
