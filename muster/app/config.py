@@ -13,6 +13,7 @@ explained in docs/configuration.md:
       honourPreemptible: true
       repeatsMost: 3
     gangDeadline: 5m                # after which a gang that is not wholly bound gives everything back
+    schedulerNames: [muster]        # whose pods are bound, where Muster is not the only scheduler
     profile: muster                 # how workloads are decided
     policies: [{file: ./mine.py}]   # policies that do not come with the package
     tiers:                          # whose opinions count, in place of the profile's own
@@ -77,6 +78,7 @@ _FIELDS = Struct(
         "kueue": Struct(fields={}, is_open=True),
         "guards": _GUARD_FIELDS,
         "gangDeadline": Duration(),
+        "schedulerNames": ListOf(item=Text(least=1)),
         "profile": Text(least=1),
         "policies": ListOf(item=Struct(fields={"file": Text(least=1), "entryPoint": Text(least=1)})),
         "tiers": ListOf(item=Struct(fields={"policies": ListOf(item=_POLICY_FIELDS)}, required=("policies",))),
@@ -104,6 +106,7 @@ class Configuration:
     strict_validation: bool = False
     profile: Profile = DEFAULT
     tiers: Tiers | None = None  # None: those of the profile, which are built when they are needed
+    schedulers: frozenset[str] | None = None  # whose pods are bound here; None: everybody's
     notes: tuple[ObjectWarning, ...] = ()
 
     def with_profile(self, name: str, path: str) -> Configuration:
@@ -159,6 +162,7 @@ def _read_muster(fields: Fields) -> Configuration:
     return replace(
         configuration,
         settings=settings,
+        schedulers=frozenset(fields.texts("schedulerNames")) if fields.has("schedulerNames") else None,
         strict_validation=block.flag("strictValidation"),
         frameworks=configuration.frameworks if block.has("configuration") else None,
         # A block inside another file need not say which version it is.

@@ -17,7 +17,7 @@ from typing import TypeVar
 from muster.controllers.cache import Cache
 from muster.controllers.carrying_out import Annotate, Removal, StatusWrite, Write, Writer, key_of, unscheduled
 from muster.controllers.events import Events, note_of
-from muster.controllers.feed import Feed
+from muster.controllers.feed import Changes
 from muster.controllers.news import News
 from muster.controllers.pod_claims import claim_state, told, unreached, with_node
 from muster.controllers.queue_status import QueueStatus
@@ -68,7 +68,7 @@ class Decided:
 class Scheduler:
     """The loop around the engine."""
 
-    def __init__(self, cache: Cache, feed: Feed, client: Client, clock: Clock, *, annotate: Annotate) -> None:
+    def __init__(self, cache: Cache, feed: Changes, client: Client, clock: Clock, *, annotate: Annotate) -> None:
         self.cache = cache
         self._view = feed.view
         self._client = client
