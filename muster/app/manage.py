@@ -19,15 +19,18 @@ from muster.app.scheduling import INDEXES, Scheduling
 from muster.controllers.cache import RESOURCES
 from muster.controllers.feed import run_together
 from muster.controllers.kube_feed import KubeFeed
+from muster.controllers.pace import Pace
 from muster.controllers.view import View
 from muster.store.clock import Clock, RealClock
 from muster.store.kube import Kube, Limits
 from muster.store.kube_client import KubeClient
 from muster.store.kube_config import Access
+from muster.store.kube_events import TellingClient
 from muster.store.readings import Readings
 
 log = logging.getLogger(__name__)
 SCHEDULERS = frozenset({"muster", "volcano", "yunikorn"})  # whose pods are bound where nothing is configured
+PACE = Pace(queue_s=5.0, refusals_per_s=20.0, refusals_at_once=100)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +67,12 @@ async def _until(stopped: asyncio.Event, working: Coroutine[Any, Any, None]) -> 
 
 async def work(kube: Kube, clock: Clock, configuration: Configuration, on_ready: Callable[[], None]) -> None:
     """Decide and write, from a list of everything on, until cancelled."""
-    chosen = configuration
-    if chosen.schedulers is None:
-        chosen = replace(chosen, schedulers=SCHEDULERS)
+    ours = SCHEDULERS if configuration.schedulers is None else configuration.schedulers
+    chosen = replace(configuration, schedulers=ours, pace=PACE)
     readings = Readings()
     view = View({**INDEXES, **job_indexes(chosen)}, readings)
     feed = KubeFeed(kube, view, clock, resources={*RESOURCES, *job_resources(chosen)}, readings=readings)
-    client = KubeClient(kube, bound_seen=feed.bound_seen)
+    client = TellingClient(KubeClient(kube, bound_seen=feed.bound_seen), clock, per_s=chosen.events_per_s)
     scheduling = Scheduling(feed, client, clock, configuration=chosen, think=asyncio.to_thread)
     jobs = JobControl(feed, client, clock, configuration=chosen)
 
@@ -80,4 +82,4 @@ async def work(kube: Kube, clock: Clock, configuration: Configuration, on_ready:
         on_ready()
         await run_together(*scheduling.works(), *jobs.works())
 
-    await run_together(feed.run(), decide())
+    await run_together(feed.run(), client.run(), decide())

@@ -56,6 +56,7 @@ class Scheduling:
         annotate = _Annotating(feed.view, self.parts.placement)
         self.scheduler = Scheduler(Cache(feed.view, self.parts), feed, client, clock, annotate=annotate)
         self.scheduler.think = think
+        self.scheduler.keep((configuration or Configuration()).pace)
         self.binding = Loop(Binder(annotate, self.parts.schedulers), feed, client, clock)
 
     def works(self) -> tuple[Coroutine[Any, Any, None], ...]:
