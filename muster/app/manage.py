@@ -13,12 +13,15 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from muster.app import played_nodes
 from muster.app.config import Configuration
 from muster.app.job_control import JobControl, job_indexes, job_resources
+from muster.app.played_nodes import PlayedNodes
 from muster.app.scheduling import INDEXES, Scheduling
 from muster.controllers.cache import RESOURCES
 from muster.controllers.feed import run_together
 from muster.controllers.kube_feed import KubeFeed
+from muster.controllers.nodes.pools import Pool
 from muster.controllers.pace import Pace
 from muster.controllers.view import View
 from muster.store.clock import Clock, RealClock
@@ -40,6 +43,7 @@ class ManageOptions:
     access: Access
     limits: Limits = field(default_factory=Limits)
     configuration: Configuration = field(default_factory=Configuration)
+    pools: tuple[Pool, ...] = ()  # of simulated nodes, which are played here
 
 
 async def run_beside(options: ManageOptions, on_ready: Callable[[], None]) -> None:
@@ -50,7 +54,7 @@ async def run_beside(options: ManageOptions, on_ready: Callable[[], None]) -> No
         asyncio.get_running_loop().add_signal_handler(sign, stopped.set)
     kube = Kube(options.access, clock, limits=options.limits)
     try:
-        await _until(stopped, work(kube, clock, options.configuration, on_ready))
+        await _until(stopped, work(kube, clock, options, on_ready))
     finally:
         await kube.close()
 
@@ -65,21 +69,27 @@ async def _until(stopped: asyncio.Event, working: Coroutine[Any, Any, None]) -> 
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def work(kube: Kube, clock: Clock, configuration: Configuration, on_ready: Callable[[], None]) -> None:
+async def work(kube: Kube, clock: Clock, options: ManageOptions, on_ready: Callable[[], None]) -> None:
     """Decide and write, from a list of everything on, until cancelled."""
+    configuration = options.configuration
     ours = SCHEDULERS if configuration.schedulers is None else configuration.schedulers
     chosen = replace(configuration, schedulers=ours, pace=PACE)
     readings = Readings()
-    view = View({**INDEXES, **job_indexes(chosen)}, readings)
-    feed = KubeFeed(kube, view, clock, resources={*RESOURCES, *job_resources(chosen)}, readings=readings)
+    resources, indexes = {*RESOURCES, *job_resources(chosen)}, {**INDEXES, **job_indexes(chosen)}
+    if options.pools:
+        resources |= set(played_nodes.RESOURCES)
+        indexes |= played_nodes.INDEXES
+    feed = KubeFeed(kube, View(indexes, readings), clock, resources=resources, readings=readings)
     client = TellingClient(KubeClient(kube, bound_seen=feed.bound_seen), clock, per_s=chosen.events_per_s)
     scheduling = Scheduling(feed, client, clock, configuration=chosen, think=asyncio.to_thread)
     jobs = JobControl(feed, client, clock, configuration=chosen)
+    nodes = PlayedNodes(options.pools, feed, client, clock)
 
     async def decide() -> None:
         await feed.ready()
         log.info("all objects are known")
+        await nodes.register()
         on_ready()
-        await run_together(*scheduling.works(), *jobs.works())
+        await run_together(*scheduling.works(), *jobs.works(), *nodes.works())
 
     await run_together(feed.run(), client.run(), decide())

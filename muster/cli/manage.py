@@ -20,6 +20,10 @@ Kubeconfig = Annotated[
     ),
 ]
 Context = Annotated[str, typer.Option("--context", metavar="NAME", help="Use this context of the kubeconfig.")]
+SimulatedNodes = Annotated[
+    Path | None,
+    typer.Option("--simulated-nodes", metavar="FILE", help="Play the simulated nodes that this file describes."),
+]
 InFlight = Annotated[int, typer.Option("--requests-in-flight", min=1, help="Send at most so many requests at once.")]
 Timeout = Annotated[float, typer.Option("--request-timeout", min=0.1, help="Give a request up after so many seconds.")]
 
@@ -33,6 +37,7 @@ def manage(
     *,
     requests_in_flight: InFlight = IN_FLIGHT,
     request_timeout: Timeout = TIMEOUT_S,
+    simulated_nodes: SimulatedNodes = None,
     config: Config = "",
     profile: Profile = "",
 ) -> None:
@@ -42,6 +47,7 @@ def manage(
 
     from muster.apiserver.server import run
     from muster.app.manage import ManageOptions, run_beside
+    from muster.app.node_pools import read_pools
     from muster.model.errors import InvalidObject
     from muster.store.kube import Limits
     from muster.store.kube_config import default_access, read_kubeconfig
@@ -54,6 +60,7 @@ def manage(
             access=access,
             limits=Limits(in_flight=requests_in_flight, timeout_s=request_timeout),
             configuration=configuration,
+            pools=read_pools(simulated_nodes) if simulated_nodes is not None else (),
         )
         run(lambda: run_beside(options, lambda: _say_ready(access.url)))
     except InvalidObject as problem:
