@@ -14,10 +14,10 @@ from muster.store.kinds import Object
 from tests.kubernetes.build import NoControlPlane, program
 from tests.kubernetes.managed import managed, with_definitions
 from tests.kubernetes.plane import Plane, started
-from tests.stories.playing import assert_plays, story_of
+from tests.stories.playing import STORIES, assert_plays, story_of
 from tests.stories.stages import HttpStage, arguments_for
 
-NAMES = ("contention", "preemption", "quickstart", "suspend-and-resume")
+NAMES = tuple(STORIES)
 
 
 @pytest.fixture
@@ -56,7 +56,8 @@ def test_a_story(name: str, whole_plane: Plane, tmp_path: Path):
     story = story_of(name)
     with_definitions(whole_plane)
     arguments_for(story, tmp_path, is_local=False)
-    with managed(whole_plane, tmp_path, "--simulated-nodes", str(tmp_path / "nodes.yaml")):
+    nodes = ("--simulated-nodes", str(tmp_path / "nodes.yaml"))
+    with managed(whole_plane, tmp_path, *nodes, "--profile", story.profile):
         try:
             assert_plays(story, RealStage(whole_plane))
         except BaseException:
