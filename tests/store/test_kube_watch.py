@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -107,11 +108,9 @@ def _together(rows: list[str]) -> list[str]:
     found: list[str] = []
     for row in rows:
         revision, _, told = row.partition(": ")
-        is_more = (
-            found and not told.startswith(("all", "nothing")) and not found[-1].partition(": ")[2].startswith("all")
-        )
-        if is_more and "nothing" not in found[-1]:
-            found[-1] = f"{revision}: {found[-1].partition(': ')[2]} {told}"
+        before = found[-1].partition(": ")[2] if found else "nothing"
+        if not any(one.startswith(("all", "nothing")) for one in (before, told)):
+            found[-1] = f"{revision}: {before} {told}"
         else:
             found.append(row)
     return found
@@ -160,7 +159,23 @@ def test_failures_are_waited_for_ever_longer():
 
     slept = asyncio.run(story())
     assert slept[0] <= 0.2 and 15.0 <= slept[11] <= 30.0
-    assert all(longer > shorter / 2 for shorter, longer in zip(slept, slept[1:], strict=False))
+    assert all(longer > shorter / 2 for shorter, longer in itertools.pairwise(slept))
+
+
+def test_a_server_that_ends_every_watch_at_once_is_not_asked_at_once():
+    async def story() -> list[float]:
+        async with scripted(streams(*FIRST), streams()) as (kube, script, clock):
+            follower = Follower(kube, "configmaps", Heard(1), clock=clock, readings=Readings())
+            task = asyncio.create_task(follower.run())
+            async with asyncio.timeout(60):
+                while len(script.asked) < 8:
+                    await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            return clock.slept_s
+
+    slept = asyncio.run(story())
+    assert len(slept) >= 6 and slept[5] > 1.0
 
 
 def test_what_only_servers_look_at_is_left_out():
