@@ -27,7 +27,7 @@ def pins(name: str) -> dict[str, str]:
 
 def anywhere(pin: str) -> str:
     """A pin without its marker: what one Python alone needs for running, all may need for developing."""
-    return re.sub(r" ;[^\\\n]*", "", pin, count=1)
+    return re.sub(r" ;[^\\\n]*", " ", pin, count=1)
 
 
 def test_lock_files_pin_by_hash_and_agree():
