@@ -12,17 +12,18 @@ from muster.apiserver.admission import Admission, Checks
 from muster.apiserver.served import Catalog
 from muster.app.config import Configuration
 from muster.app.first_objects import first_objects
-from muster.app.job_control import JobControl, job_admission
+from muster.app.job_control import JobControl, job_admission, job_feed
 from muster.app.kinds import catalog
 from muster.app.living import CONTROLLER_MANAGER, JOBS, NODE_POOLS, SCHEDULER, resize, run_builtin
 from muster.app.node_pools import pools_of
 from muster.app.nodes import NodeOptions, Nodes
-from muster.app.scheduling import Scheduling
+from muster.app.scheduling import Scheduling, scheduling_feed
 from muster.controllers.builtin.autoscaler import Autoscalers
 from muster.controllers.builtin.autoscaler_sources import WrittenMetrics
 from muster.controllers.builtin.autoscaler_targets import KINDS as SCALED_KINDS
 from muster.controllers.builtin.autoscaler_targets import BuiltinTargets
 from muster.controllers.cache import Cache
+from muster.controllers.feed import run_together
 from muster.controllers.nodes.pools import Pool
 from muster.controllers.tidying import Tidying
 from muster.controllers.view import View
@@ -100,7 +101,7 @@ class _Parts:
         scheduling = self._scheduling
         if scheduling is None or not scheduling.scheduler.is_at_rest:
             return None
-        made = Cache(scheduling.feed.view, scheduling.parts)
+        made = Cache(scheduling.view, scheduling.parts)
         made.sync(scheduling.scheduler.cache.state.now)
         return made
 
@@ -109,11 +110,14 @@ class _Parts:
 
     def _schedule(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         client = self._client(link, SCHEDULER)
-        self._scheduling = Scheduling(link, client, self._clock, configuration=self._configuration)
-        return self._scheduling.run()
+        feed = scheduling_feed(link, self._clock)
+        self._scheduling = Scheduling(feed, client, self._clock, configuration=self._configuration)
+        return run_together(feed.run(), *self._scheduling.works())
 
     def _control_jobs(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
-        return JobControl(link, self._client(link, JOBS), self._clock, configuration=self._configuration).run()
+        feed = job_feed(link, self._clock, self._configuration)
+        control = JobControl(feed, self._client(link, JOBS), self._clock, configuration=self._configuration)
+        return run_together(feed.run(), *control.works())
 
     def _control(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         client = self._client(link, CONTROLLER_MANAGER)
