@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine
 from functools import cache
 from pathlib import Path
@@ -23,12 +24,16 @@ from muster.controllers.builtin.autoscaler_sources import WrittenMetrics
 from muster.controllers.builtin.autoscaler_targets import KINDS as SCALED_KINDS
 from muster.controllers.builtin.autoscaler_targets import BuiltinTargets
 from muster.controllers.cache import Cache
+from muster.controllers.leader_client import LeaderClient
+from muster.controllers.leadership import ClientLeases, Elector
 from muster.controllers.nodes.pools import Pool
 from muster.controllers.tidying import Tidying
 from muster.controllers.view import View
+from muster.model.election import Election
 from muster.model.usage import NoUsages
 from muster.sim.mixes import Mix
 from muster.sim.network import Network
+from muster.sim.replicas import Machine, ReplicaLink, ReplicaNetwork
 from muster.sim.storm import Ground
 from muster.sim.world import START_S, Cluster, Process, World
 from muster.store.aio import AsyncStore
@@ -37,9 +42,10 @@ from muster.store.clock import VirtualClock
 from muster.store.identities import Identities
 from muster.store.kinds import Object
 from muster.store.memory import MemoryStore
-from muster.store.objects import Notes, Objects
+from muster.store.objects import Notes, Objects, decode
 from muster.store.records import Key
 
+REPLICAS = 3
 VOLUMES = Path("/volumes")  # where folders of claims would be; nobody looks
 
 
@@ -54,6 +60,11 @@ def storm_ground(mix: Mix, seed: int) -> Ground:
     """A world for a storm, not started yet, with the way into its scheduler."""
     parts = _Parts(pools_of(mix.pools), seed, Configuration())
     return Ground(parts.world(), parts.cache, parts.fresh)
+
+
+def take_over_ground(mix: Mix, seed: int) -> World:
+    """A world with several managers, not started yet."""
+    return _Parts(pools_of(mix.pools), seed, Configuration()).replicas(REPLICAS)
 
 
 class _Parts:
@@ -74,22 +85,39 @@ class _Parts:
         )
         self._admission = Admission(self._store, Random(f"{seed}/addresses"), jobs=jobs)
         self._scheduling: Scheduling | None = None
+        self._election = Election(namespace="kube-system")
+
+    def replicas(self, count: int) -> World:
+        """The same with several managers, one of which leads, in place of one scheduler and one control of jobs."""
+        machines = {
+            f"manager-{number}": Machine(self._clock, Random(f"{self._seed}/machine {number}"))
+            for number in range(1, count + 1)
+        }
+        chance = Random(f"{self._seed}/network")
+        network = ReplicaNetwork(self._store, chance, machines, self._election)
+        return self._world({**dict.fromkeys(machines, self._manage), **self._others()}, network)
 
     def world(self) -> World:
         """The world, with the objects that every cluster has."""
+        processes: dict[str, Process] = {"scheduler": self._schedule, "jobs": self._control_jobs, **self._others()}
+        return self._world(processes, Network(self._store, Random(f"{self._seed}/network")))
+
+    def _world(self, processes: dict[str, Process], network: Network) -> World:
         for change in first_objects(self._objects, self._store, VOLUMES):
             self._store.write(change)
+        cluster = Cluster(objects=self._objects, complete=self._admission.complete_new, processes=processes)
+        return World(self._clock, self._store, cluster, network)
+
+    def _others(self) -> dict[str, Process]:
+        """What runs besides Muster's own managers."""
         processes: dict[str, Process] = {
-            "scheduler": self._schedule,
-            "jobs": self._control_jobs,
             "controllers": self._control,
             "nodes": self._run_nodes,
             "collector": lambda link: Tidying(link, self._objects, self._clock).run(),
         }
         if elastic := [pool for pool in self._nodes if pool.is_elastic]:
             processes["pools"] = lambda link: resize(elastic, link, self._client(link, NODE_POOLS), self._clock)
-        cluster = Cluster(objects=self._objects, complete=self._admission.complete_new, processes=processes)
-        return World(self._clock, self._store, cluster, Network(self._store, Random(f"{self._seed}/network")))
+        return processes
 
     def cache(self) -> Cache | None:
         """What the scheduler knows."""
@@ -114,6 +142,34 @@ class _Parts:
 
     def _control_jobs(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         return JobControl(link, self._client(link, JOBS), self._clock, configuration=self._configuration).run()
+
+    def _manage(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
+        way = link.store
+        assert isinstance(way, ReplicaLink), "a manager has a machine of its own"
+        identities = Identities(Random(f"{self._seed}/{way.name} since {self._store.revision}"))
+
+        async def read(key: Key) -> Object:
+            return decode(await way.ask(lambda: way.get(key)))
+
+        elector = Elector(
+            ClientLeases(self._client(link, SCHEDULER), read, self._election),
+            way.machine,
+            identity=f"{way.name}_{identities.uid()}",
+            election=self._election,
+        )
+        way.terms.stand(way.name, lambda: elector.is_leading and not way.is_dead)
+
+        async def work() -> None:
+            way.terms.begin(way.name, self._clock.monotonic_s())
+            scheduling, jobs = (
+                kind(link, LeaderClient(self._client(link, user), elector), way.machine, configuration=self._configuration)
+                for kind, user in ((Scheduling, SCHEDULER), (JobControl, JOBS))
+            )
+            async with asyncio.TaskGroup() as group:
+                group.create_task(scheduling.run())
+                group.create_task(jobs.run())
+
+        return elector.run(work)
 
     def _control(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         client = self._client(link, CONTROLLER_MANAGER)
