@@ -25,7 +25,7 @@ from muster.controllers.builtin.autoscaler_targets import KINDS as SCALED_KINDS
 from muster.controllers.builtin.autoscaler_targets import BuiltinTargets
 from muster.controllers.cache import Cache
 from muster.controllers.leader_client import LeaderClient
-from muster.controllers.leadership import ClientLeases, Elector
+from muster.controllers.leadership import Elector
 from muster.controllers.nodes.pools import Pool
 from muster.controllers.tidying import Tidying
 from muster.controllers.view import View
@@ -33,7 +33,7 @@ from muster.model.election import Election
 from muster.model.usage import NoUsages
 from muster.sim.mixes import Mix
 from muster.sim.network import Network
-from muster.sim.replicas import Machine, ReplicaLink, ReplicaNetwork
+from muster.sim.replicas import Machine, ReplicaLeases, ReplicaLink, ReplicaNetwork
 from muster.sim.storm import Ground
 from muster.sim.world import START_S, Cluster, Process, World
 from muster.store.aio import AsyncStore
@@ -42,7 +42,7 @@ from muster.store.clock import VirtualClock
 from muster.store.identities import Identities
 from muster.store.kinds import Object
 from muster.store.memory import MemoryStore
-from muster.store.objects import Notes, Objects, decode
+from muster.store.objects import Notes, Objects
 from muster.store.records import Key
 
 REPLICAS = 3
@@ -94,7 +94,7 @@ class _Parts:
             for number in range(1, count + 1)
         }
         chance = Random(f"{self._seed}/network")
-        network = ReplicaNetwork(self._store, chance, machines, self._election)
+        network = ReplicaNetwork(self._store, chance, machines=machines, election=self._election)
         return self._world({**dict.fromkeys(machines, self._manage), **self._others()}, network)
 
     def world(self) -> World:
@@ -147,12 +147,8 @@ class _Parts:
         way = link.store
         assert isinstance(way, ReplicaLink), "a manager has a machine of its own"
         identities = Identities(Random(f"{self._seed}/{way.name} since {self._store.revision}"))
-
-        async def read(key: Key) -> Object:
-            return decode(await way.ask(lambda: way.get(key)))
-
         elector = Elector(
-            ClientLeases(self._client(link, SCHEDULER), read, self._election),
+            ReplicaLeases(self._client(link, SCHEDULER), way, self._election),
             way.machine,
             identity=f"{way.name}_{identities.uid()}",
             election=self._election,
@@ -162,7 +158,12 @@ class _Parts:
         async def work() -> None:
             way.terms.begin(way.name, self._clock.monotonic_s())
             scheduling, jobs = (
-                kind(link, LeaderClient(self._client(link, user), elector), way.machine, configuration=self._configuration)
+                kind(
+                    link,
+                    LeaderClient(self._client(link, user), elector),
+                    way.machine,
+                    configuration=self._configuration,
+                )
                 for kind, user in ((Scheduling, SCHEDULER), (JobControl, JOBS))
             )
             async with asyncio.TaskGroup() as group:

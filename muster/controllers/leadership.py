@@ -167,9 +167,10 @@ class Elector:
         tasks = [asyncio.create_task(self._renewed()), asyncio.create_task(self._begun(work, wait_s))]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if not tasks[0].done():
-                tasks[1].result()  # raises what has ended it
-                raise AssertionError("the work of a leader has ended by itself")
+            for task in tasks:
+                if task.done():
+                    task.result()  # raises what has ended it
+            assert not self.is_leading, "the work of a leader has ended by itself"
         finally:
             for task in tasks:
                 task.cancel()
@@ -177,7 +178,8 @@ class Elector:
 
     async def _begun(self, work: Work, wait_s: float) -> None:
         await self._clock.sleep(wait_s)
-        await work()
+        if self.is_leading:  # else the process has slept for longer than it wanted to
+            await work()
 
     async def _renewed(self) -> None:
         """Renew the lease until that is over."""

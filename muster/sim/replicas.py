@@ -5,16 +5,19 @@ loses requests and answers, and lets writes arrive when their sender is long gon
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import TypeVar
 
-from muster.controllers.leadership import LEASES
+from muster.controllers.leadership import LEASES, ClientLeases
 from muster.model.election import Election
 from muster.sim.network import Link, Network
+from muster.store.client import Client
 from muster.store.clock import VirtualClock
-from muster.store.objects import Written
+from muster.store.kinds import Object
+from muster.store.objects import Written, decode
 from muster.store.port import Change, Outcome, Result, Store
+from muster.store.records import Key
 
 DRIFT_MOST = 0.1  # clocks go at most this much faster or slower than time
 SKEW_MOST_S = 30.0  # and show up to so much more or less than others
@@ -29,8 +32,9 @@ class Machine:
         self.time = time
         self.is_paused = False
         self.is_cut_off = False  # from the store: nothing is sent, and nothing heard
+        self.is_mute = False  # its lease is not renewed, for whatever reason, and all else arrives
         self.skew_s = chance.uniform(-SKEW_MOST_S, SKEW_MOST_S)
-        self.rate = 1 + chance.uniform(-DRIFT_MOST, DRIFT_MOST)
+        self.rate = 1 + DRIFT_MOST * chance.choice((-1.0, 1.0, chance.uniform(-1, 1)))
         self._chance = chance
         self._late: list[Callable[[], None]] = []
 
@@ -167,12 +171,28 @@ class ReplicaLink(Link):
         return None if self.machine.is_cut_off else self._roughness.delay_s(self.machine)
 
 
+class ReplicaLeases(ClientLeases):
+    """The lease as a process sees it from its machine."""
+
+    def __init__(self, client: Client, link: ReplicaLink, election: Election) -> None:
+        async def read(key: Key) -> Object:
+            return decode(await link.ask(lambda: link.get(key)))
+
+        super().__init__(client, read, election)
+        self._machine = link.machine
+
+    async def update(self, lease: Object) -> Object:
+        if self._machine.is_mute:
+            await asyncio.get_running_loop().create_future()
+        return await super().update(lease)
+
+
 class ReplicaNetwork(Network):
     """The links of all processes; those of replicas are rough at times."""
 
-    def __init__(self, store: Store, chance: Random, machines: Iterable[tuple[str, Machine]], election: Election) -> None:
+    def __init__(self, store: Store, chance: Random, *, machines: Mapping[str, Machine], election: Election) -> None:
         super().__init__(store, chance)
-        self.machines = dict(machines)
+        self.machines = machines
         self.terms = Terms()
         self.is_rough = False
         self._election = election
@@ -190,12 +210,12 @@ class ReplicaNetwork(Network):
             return 0.0
         drawn = self._chance.random()
         longest_s = self._election.request_s / machine.rate  # by the sender's clock: later it is not sent any more
-        if drawn < 0.7:
+        if drawn < (0.4 if machine.is_mute else 0.7):
             return 0.0
-        if drawn < 0.9:
+        if drawn < 0.85:
             return self._chance.uniform(0, longest_s / 10)
         if drawn < 0.97:
-            return self._chance.uniform(0, longest_s)
+            return longest_s * self._chance.choice((0.99, self._chance.random()))
         return None
 
 

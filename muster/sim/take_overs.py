@@ -27,7 +27,7 @@ MANAGERS_MIXES = tuple(mix for mix in MIXES if mix.name in ("lending", "gangs", 
 AFTER_DEATH_S, AFTER_STOP_S = 20.0, 3.0  # in which another has to act
 LONGEST_S = 1_800.0  # until all work has come to its end, with nothing broken
 _MOMENTS_S = (0.05, 0.2, 0.5, 1.0, 2.0, 3.0)
-_FAULTS = (("kill", 3), ("end", 2), ("pause", 4), ("cut", 4), ("set", 1))
+_FAULTS = (("kill", 3), ("end", 2), ("pause", 4), ("cut", 3), ("mute", 4), ("set", 1))
 
 Make = Callable[[Mix, int], World]
 
@@ -104,9 +104,9 @@ class _Unrest:
         chance, drawn = self._chance, self._chance.random()
         if drawn < 0.15:
             done = self._break()
-        elif drawn < 0.35:
+        elif drawn < 0.45:
             done = self._submit(chance.choice(NAMES))
-        elif drawn < 0.4:
+        elif drawn < 0.55:
             done = self._attempt(lambda: remove(self._world, chance))
         else:
             done = ""
@@ -117,9 +117,9 @@ class _Unrest:
         """Let time pass, bring some of the news, mend what is due, and look."""
         self._world.run(seconds)
         for name, machine in self._network.machines.items():
-            if name in self._world.running and not machine.is_paused and not machine.is_cut_off:
-                if self._chance.random() < 0.8:
-                    self._network.links[name].deliver()
+            is_there = name in self._world.running and not machine.is_paused and not machine.is_cut_off
+            if is_there and self._chance.random() < 0.8:
+                self._network.links[name].deliver()
         self._world.settle()
         now_s = self._world.clock.monotonic_s()
         due = [mend for at_s, mend in self._due if at_s <= now_s]
@@ -154,12 +154,12 @@ class _Unrest:
             return machine.resume
         if fault == "cut":
             machine.is_cut_off = True
-            return lambda: self._reconnect(machine)
+            return lambda: setattr(machine, "is_cut_off", False)
+        if fault == "mute":
+            machine.is_mute = True
+            return lambda: setattr(machine, "is_mute", False)
         machine.skew_s = self._chance.uniform(-SKEW_MOST_S, SKEW_MOST_S)
         return None
-
-    def _reconnect(self, machine: Machine) -> None:
-        machine.is_cut_off = False
 
     def _submit(self, name: str) -> str:
         given = self._chance.choice(self._mix.submit)(self._chance, name)
