@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from typing import Any
 
 from muster.controllers.feed import Feed
 from muster.controllers.leadership import Elector, within
-from muster.controllers.lease_record import record_of
 from muster.model.election import Election
 from muster.model.times import parse_moment
 from muster.store.records import Scope
