@@ -13,6 +13,8 @@ explained in docs/configuration.md:
       honourPreemptible: true
       repeatsMost: 3
     gangDeadline: 5m                # after which a gang that is not wholly bound gives everything back
+    eventsPerSecond: 20             # that a real cluster is told at most; 0 leaves events out
+    schedulerNames: [muster]        # whose pods are bound, where Muster is not the only scheduler
     profile: muster                 # how workloads are decided
     policies: [{file: ./mine.py}]   # policies that do not come with the package
     tiers:                          # whose opinions count, in place of the profile's own
@@ -27,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muster.app.plugins import known_hint
+from muster.controllers.pace import AT_ONCE, Pace
 from muster.dialects.kueue.durations import NANOSECONDS, duration_ns
 from muster.dialects.kueue.gates import DEFAULT_GATES, FeatureGates
 from muster.dialects.kueue.read import ReadOptions
@@ -77,6 +80,8 @@ _FIELDS = Struct(
         "kueue": Struct(fields={}, is_open=True),
         "guards": _GUARD_FIELDS,
         "gangDeadline": Duration(),
+        "eventsPerSecond": Whole(least=0),
+        "schedulerNames": ListOf(item=Text(least=1)),
         "profile": Text(least=1),
         "policies": ListOf(item=Struct(fields={"file": Text(least=1), "entryPoint": Text(least=1)})),
         "tiers": ListOf(item=Struct(fields={"policies": ListOf(item=_POLICY_FIELDS)}, required=("policies",))),
@@ -104,6 +109,9 @@ class Configuration:
     strict_validation: bool = False
     profile: Profile = DEFAULT
     tiers: Tiers | None = None  # None: those of the profile, which are built when they are needed
+    schedulers: frozenset[str] | None = None  # whose pods are bound here; None: everybody's
+    pace: Pace = AT_ONCE  # of telling people
+    events_per_s: float = 20.0  # on a real cluster, at most; 0: none
     notes: tuple[ObjectWarning, ...] = ()
 
     def with_profile(self, name: str, path: str) -> Configuration:
@@ -159,6 +167,8 @@ def _read_muster(fields: Fields) -> Configuration:
     return replace(
         configuration,
         settings=settings,
+        events_per_s=fields.integer("eventsPerSecond", int(configuration.events_per_s), least=0),
+        schedulers=frozenset(fields.texts("schedulerNames")) if fields.has("schedulerNames") else None,
         strict_validation=block.flag("strictValidation"),
         frameworks=configuration.frameworks if block.has("configuration") else None,
         # A block inside another file need not say which version it is.

@@ -5,17 +5,18 @@ Called by `muster up`. What the configuration says of jobs becomes `JobRules` he
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from collections.abc import Coroutine
+from typing import Any
 
 from muster.apiserver.admission.jobs import JobAdmission
 from muster.app.config import Configuration
 from muster.app.plugins import integrations
 from muster.controllers import places
-from muster.controllers.feed import Feed
+from muster.controllers.feed import Changes, Feed
 from muster.controllers.jobs import Jobs, indexes, resources
 from muster.controllers.loop import Loop
-from muster.controllers.view import View
+from muster.controllers.view import Terms, View
 from muster.dialects.kueue.job_admission import JobRules
 from muster.engine.contracts import Integration
 from muster.store.aio import AsyncStore
@@ -51,22 +52,32 @@ def job_admission(store: Store, configuration: Configuration | None = None) -> J
     return JobAdmission(store, managed_kinds(chosen), job_rules(chosen))
 
 
+def job_resources(configuration: Configuration) -> frozenset[str]:
+    """What the control of jobs needs to know."""
+    return resources(managed_kinds(configuration)) | {places.PODS}
+
+
+def job_indexes(configuration: Configuration) -> dict[tuple[str, str], Terms]:
+    """What it finds objects by."""
+    return {**indexes(managed_kinds(configuration)), **places.INDEXES}
+
+
+def job_feed(store: AsyncStore, clock: Clock, configuration: Configuration | None = None) -> Feed:
+    """What the control of jobs on a store of this process needs to know."""
+    chosen = configuration or Configuration()
+    return Feed(store, View(job_indexes(chosen), store.readings), clock, resources=job_resources(chosen))
+
+
 class JobControl:
-    """The reconciler of jobs on one store, and the gates of pods that wait for their place."""
+    """The reconciler of jobs of one cluster, and the gates of pods that wait for their place."""
 
     def __init__(
-        self, store: AsyncStore, client: Client, clock: Clock, *, configuration: Configuration | None = None
+        self, feed: Changes, client: Client, clock: Clock, *, configuration: Configuration | None = None
     ) -> None:
         chosen = configuration or Configuration()
-        kinds = managed_kinds(chosen)
-        view = View({**indexes(kinds), **places.INDEXES}, store.readings)
-        self.feed = Feed(store, view, clock, resources={*resources(kinds), places.PODS})
-        self.loop = Loop(Jobs(kinds, job_rules(chosen)), self.feed, client, clock)
-        self.places = Loop(places.Places(), self.feed, client, clock)
+        self.loop = Loop(Jobs(managed_kinds(chosen), job_rules(chosen)), feed, client, clock)
+        self.places = Loop(places.Places(), feed, client, clock)
 
-    async def run(self) -> None:
-        """Work until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.feed.run())
-            group.create_task(self.loop.run())
-            group.create_task(self.places.run())
+    def works(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        """What has to be run beside the feed."""
+        return self.loop.run(), self.places.run()

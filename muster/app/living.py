@@ -13,8 +13,8 @@ from muster.app.admitted_client import AdmittedClient
 from muster.app.autoscaling import autoscalers
 from muster.app.config import Configuration
 from muster.app.growth import Growth
-from muster.app.job_control import JobControl
-from muster.app.scheduling import Scheduling
+from muster.app.job_control import JobControl, job_feed
+from muster.app.scheduling import Scheduling, scheduling_feed
 from muster.controllers import belonging
 from muster.controllers.builtin import CONTROLLERS, FOLLOWED, INDEXES
 from muster.controllers.builtin.autoscaler import RESOURCES as AUTOSCALING
@@ -41,14 +41,16 @@ NODE_POOLS = "muster-node-pools"
 
 async def live(api: Api, configuration: Configuration, pools: Iterable[Pool] = ()) -> None:
     """Run all of it until cancelled."""
+    feed = scheduling_feed(api.store, api.clock)
     scheduler = Scheduling(
-        api.store, _client(api, SCHEDULER), api.clock, configuration=configuration, think=asyncio.to_thread
+        feed, _client(api, SCHEDULER), api.clock, configuration=configuration, think=asyncio.to_thread
     )
-    jobs = JobControl(api.store, _client(api, JOBS), api.clock, configuration=configuration)
+    of_jobs = job_feed(api.store, api.clock, configuration)
+    jobs = JobControl(of_jobs, _client(api, JOBS), api.clock, configuration=configuration)
     client = _client(api, CONTROLLER_MANAGER)
     builtin = run_builtin(api.store, client, api.clock, also=lambda view: autoscalers(api, view))
     async with asyncio.TaskGroup() as group:
-        for work in (builtin, scheduler.run(), jobs.run()):
+        for work in (builtin, feed.run(), *scheduler.works(), of_jobs.run(), *jobs.works()):
             group.create_task(work)
         if changing := [pool for pool in pools if pool.is_elastic or pool.price]:
             client = _client(api, NODE_POOLS)

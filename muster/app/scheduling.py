@@ -5,23 +5,23 @@ Called by `muster up` once the server answers, and by tests: it loads numpy, whi
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
+from typing import Any
 
 from muster.app.config import Configuration
 from muster.app.placement import frame_of, node_slots, placement_reader, plain_queue, tiers_of
 from muster.app.plugins import vendors
-from muster.controllers import pod_claims
-from muster.controllers.belonging import INDEXES
+from muster.controllers import belonging, pod_claims
 from muster.controllers.binder import Binder
 from muster.controllers.cache import NODES, RESOURCES, Cache, Parts
-from muster.controllers.feed import Feed
+from muster.controllers.feed import Changes, Feed
 from muster.controllers.loop import Loop
 from muster.controllers.scheduler import Decided, Scheduler, Think, at_once
 from muster.controllers.view import View
 from muster.dialects.hami.cards import slice_annotations, whole_slices
 from muster.dialects.kueue.read import ReadOptions
+from muster.dialects.pods import SCHEDULERS
 from muster.engine.node_table_rows import TableNode
 from muster.engine.reading import PlacementReader
 from muster.model.fields import Fields
@@ -31,36 +31,37 @@ from muster.store.client import Client
 from muster.store.clock import Clock
 from muster.store.records import Key
 
+INDEXES = {**belonging.INDEXES, **pod_claims.INDEXES}  # what the view has to be made with
+
+
+def scheduling_feed(store: AsyncStore, clock: Clock) -> Feed:
+    """What a scheduler on a store of this process needs to know."""
+    return Feed(store, View(INDEXES, store.readings), clock, resources=RESOURCES)
+
 
 class Scheduling:
-    """The scheduler and the binder of one store."""
+    """The scheduler and the binder of one cluster."""
 
     def __init__(
         self,
-        store: AsyncStore,
+        feed: Changes,
         client: Client,
         clock: Clock,
         *,
         configuration: Configuration | None = None,
         think: Think[Decided] = at_once,
     ) -> None:
-        view = View({**INDEXES, **pod_claims.INDEXES}, store.readings)
-        self.feed = Feed(store, view, clock, resources=RESOURCES)
+        self.view = feed.view
         self.parts = parts_of(configuration or Configuration())
-        annotate = _Annotating(view, self.parts.placement)
-        self.scheduler = Scheduler(Cache(view, self.parts), self.feed, client, clock, annotate=annotate)
+        annotate = _Annotating(feed.view, self.parts.placement)
+        self.scheduler = Scheduler(Cache(feed.view, self.parts), feed, client, clock, annotate=annotate)
         self.scheduler.think = think
-        self.binding = Loop(Binder(annotate), self.feed, client, clock)
+        self.scheduler.keep((configuration or Configuration()).pace)
+        self.binding = Loop(Binder(annotate, self.parts.schedulers), feed, client, clock)
 
-    async def run(self) -> None:
-        """Work until cancelled."""
-        tasks = [asyncio.create_task(one.run()) for one in (self.feed, self.scheduler, self.binding)]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+    def works(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        """What has to be run beside the feed."""
+        return self.scheduler.run(), self.binding.run()
 
     @property
     def is_idle(self) -> bool:
@@ -79,13 +80,19 @@ def parts_of(configuration: Configuration) -> Parts:
         plain_queue=plain_queue(),
         slots=lambda snapshot: node_slots(snapshot, configuration),
         frame=frame_of,
+        schedulers=SCHEDULERS if configuration.schedulers is None else configuration.schedulers,
     )
 
 
 def _read_options(configuration: Configuration, now: float) -> ReadOptions:
     """How the objects of a cluster are read: its namespaces are objects themselves, and admission needs a place."""
     options = replace(configuration.read_options(now), assumes_namespaces=False)
-    settings = replace(options.settings, needs_slots=True, places_queued_pods=configuration.profile.places_workloads)
+    settings = replace(
+        options.settings,
+        needs_slots=True,
+        places_queued_pods=configuration.profile.places_workloads,
+        schedulers=configuration.schedulers,
+    )
     return replace(options, settings=settings)
 
 

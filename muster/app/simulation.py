@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine
 from functools import cache
 from pathlib import Path
@@ -13,18 +12,18 @@ from muster.apiserver.admission import Admission, Checks
 from muster.apiserver.served import Catalog
 from muster.app.config import Configuration
 from muster.app.first_objects import first_objects
-from muster.app.job_control import JobControl, job_admission
+from muster.app.job_control import JobControl, job_admission, job_feed
 from muster.app.kinds import catalog
 from muster.app.living import CONTROLLER_MANAGER, JOBS, NODE_POOLS, SCHEDULER, resize, run_builtin
 from muster.app.node_pools import pools_of
 from muster.app.nodes import NodeOptions, Nodes
-from muster.app.scheduling import Scheduling
+from muster.app.scheduling import Scheduling, scheduling_feed
 from muster.controllers.builtin.autoscaler import Autoscalers
 from muster.controllers.builtin.autoscaler_sources import WrittenMetrics
 from muster.controllers.builtin.autoscaler_targets import KINDS as SCALED_KINDS
 from muster.controllers.builtin.autoscaler_targets import BuiltinTargets
 from muster.controllers.cache import Cache
-from muster.controllers.leader_client import LeaderClient
+from muster.controllers.feed import run_together
 from muster.controllers.leadership import Elector
 from muster.controllers.nodes.pools import Pool
 from muster.controllers.tidying import Tidying
@@ -33,7 +32,7 @@ from muster.model.election import Election
 from muster.model.usage import NoUsages
 from muster.sim.mixes import Mix
 from muster.sim.network import Network
-from muster.sim.replicas import Machine, ReplicaLeases, ReplicaLink, ReplicaNetwork
+from muster.sim.replicas import GuardedClient, Machine, ReplicaLeases, ReplicaLink, ReplicaNetwork
 from muster.sim.storm import Ground
 from muster.sim.world import START_S, Cluster, Process, World
 from muster.store.aio import AsyncStore
@@ -128,7 +127,7 @@ class _Parts:
         scheduling = self._scheduling
         if scheduling is None or not scheduling.scheduler.is_at_rest:
             return None
-        made = Cache(scheduling.feed.view, scheduling.parts)
+        made = Cache(scheduling.view, scheduling.parts)
         made.sync(scheduling.scheduler.cache.state.now)
         return made
 
@@ -137,11 +136,14 @@ class _Parts:
 
     def _schedule(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         client = self._client(link, SCHEDULER)
-        self._scheduling = Scheduling(link, client, self._clock, configuration=self._configuration)
-        return self._scheduling.run()
+        feed = scheduling_feed(link, self._clock)
+        self._scheduling = Scheduling(feed, client, self._clock, configuration=self._configuration)
+        return run_together(feed.run(), *self._scheduling.works())
 
     def _control_jobs(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
-        return JobControl(link, self._client(link, JOBS), self._clock, configuration=self._configuration).run()
+        feed = job_feed(link, self._clock, self._configuration)
+        control = JobControl(feed, self._client(link, JOBS), self._clock, configuration=self._configuration)
+        return run_together(feed.run(), *control.works())
 
     def _manage(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         way = link.store
@@ -155,20 +157,16 @@ class _Parts:
         )
         way.terms.stand(way.name, lambda: elector.is_leading and not way.is_dead)
 
+        def client(user: str) -> GuardedClient:
+            return GuardedClient(self._client(link, user), elector)
+
         async def work() -> None:
             way.terms.begin(way.name, self._clock.monotonic_s())
-            scheduling, jobs = (
-                kind(
-                    link,
-                    LeaderClient(self._client(link, user), elector),
-                    way.machine,
-                    configuration=self._configuration,
-                )
-                for kind, user in ((Scheduling, SCHEDULER), (JobControl, JOBS))
-            )
-            async with asyncio.TaskGroup() as group:
-                group.create_task(scheduling.run())
-                group.create_task(jobs.run())
+            clock, chosen = way.machine, self._configuration
+            feeds = (scheduling_feed(link, clock), job_feed(link, clock, chosen))
+            scheduling = Scheduling(feeds[0], client(SCHEDULER), clock, configuration=chosen)
+            jobs = JobControl(feeds[1], client(JOBS), clock, configuration=chosen)
+            await run_together(*(feed.run() for feed in feeds), *scheduling.works(), *jobs.works())
 
         return elector.run(work)
 

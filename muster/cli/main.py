@@ -9,6 +9,7 @@ from muster.cli.backup import backup, restore
 from muster.cli.demo import demo
 from muster.cli.inputs import FilesCommand
 from muster.cli.lint import lint
+from muster.cli.manage import manage
 from muster.cli.plan import plan
 from muster.cli.up import up
 from muster.cli.user import user
@@ -22,6 +23,7 @@ app = typer.Typer(
 app.command(cls=FilesCommand)(plan)
 app.command(cls=FilesCommand)(lint)
 app.command()(up)
+app.command()(manage)
 app.command()(demo)
 app.command()(backup)
 app.command()(restore)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from muster.controllers.belonging import (
     PODS,
@@ -28,7 +28,7 @@ from muster.controllers.telling import SCHEDULER, scheduled
 from muster.controllers.view import Seen, View
 from muster.controllers.volume_matching import CLAIMS
 from muster.dialects.kueue.slots_text import recorded_slots
-from muster.dialects.pods import Pod, workload_key
+from muster.dialects.pods import SCHEDULERS, Pod, workload_key
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
 from muster.model.workload import Slot
@@ -47,8 +47,9 @@ class Binder:
 
     name = "binder"
 
-    def __init__(self, annotate: Annotate) -> None:
+    def __init__(self, annotate: Annotate, schedulers: Collection[str] = SCHEDULERS) -> None:
         self._annotate = annotate
+        self._schedulers = schedulers
         self._events = Events(SCHEDULER)
 
     def keys(self, seen: Seen, view: View) -> Iterable[Key]:
@@ -73,7 +74,7 @@ class Binder:
             return
         if not slots:
             return
-        seating = seat(slots, pods_of(turn.key, obj, turn.view).values())
+        seating = seat(slots, pods_of(turn.key, obj, turn.view).values(), self._schedulers)
         steps = [self._bind(turn, pod, note, slot) for pod, note, slot in seating.to_bind]
         steps += [self._refuse(turn, dict(pod)) for pod in seating.without_slot]
         failures = [one for one in await asyncio.gather(*steps, return_exceptions=True) if one is not None]

@@ -22,7 +22,7 @@ from muster.dialects.kueue.names import GROUP
 from muster.dialects.kueue.read import ReadOptions, read, workload_reader
 from muster.dialects.kueue.read_workloads import WorkloadReader
 from muster.dialects.kueue.slots_text import with_slots
-from muster.dialects.pods import as_holder, read_alone, waits_for_node, workload_key
+from muster.dialects.pods import SCHEDULERS, as_holder, read_alone, waits_for_node, workload_key
 from muster.engine.reading import PlacementReader
 from muster.engine.state import EngineState
 from muster.model.errors import InvalidObject
@@ -64,6 +64,7 @@ class Parts:
     plain_queue: Queue  # where pods wait that no queue counts
     slots: Callable[[Snapshot], NodeSlots]
     frame: Callable[[Iterable[Node]], Hashable]  # what the table is built upon; when it changes, so does the table
+    schedulers: frozenset[str] = SCHEDULERS  # whose pods are bound here
 
 
 class Cache:
@@ -310,13 +311,13 @@ class Cache:
     def _is_taken(self, pod: Fields, name: str, alone: str) -> bool:
         """Let a pod hold its node, or wait for one; whether it does either."""
         bound = read_bound_pod(pod)
-        if bound is None and not (waits_for_node(pod.values) and self._may_be_placed(pod)):
+        if bound is None and not (waits_for_node(pod.values, self._parts.schedulers) and self._may_be_placed(pod)):
             return False
         workload = read_alone(pod, self._parts.plain_queue.name, self._placement)
         self.touched.add(alone)
         if bound is not None:
             bound = self._placement.bound_pod(bound, pod, self._known_nodes.get(bound.node))
-            held = as_holder(pod, bound, workload)
+            held = as_holder(pod, bound, workload, schedulers=self._parts.schedulers)
             if held is None:
                 self._drop_alone(alone)
                 self.state.put_pod(bound)
@@ -368,7 +369,7 @@ class Cache:
             self.state.drop(name)
         elif workload is None:
             workload = self.state.workloads.get(name)  # it holds what it held
-        seating = seat(slots_of(workload), pods.values())
+        seating = seat(slots_of(workload), pods.values(), self._parts.schedulers)
         if workload is not None:
             self._take(key, workload, seating, has_pods=bool(pods or obj["metadata"].get("ownerReferences")))
         for pod_key, pod in pods.items():

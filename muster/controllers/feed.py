@@ -6,8 +6,10 @@ change per object.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
 
 from muster.controllers.view import Seen, View
 from muster.store.aio import AsyncStore, AsyncWatch
@@ -21,19 +23,31 @@ _PAUSE_S = 1.0  # after the store could not be read
 Listener = Callable[[Seen], None]
 
 
-class Feed:
-    """What keeps a view up to date."""
+class Changes:
+    """A view, and those who are told of its changes: what controllers know of a feed."""
 
-    def __init__(self, store: AsyncStore, view: View, clock: Clock, *, resources: Iterable[str]) -> None:
+    def __init__(self, view: View) -> None:
         self.view = view
-        self._store = store
-        self._clock = clock
-        self._resources = dict.fromkeys(sorted(resources))  # in order, so that runs can repeat
         self._listeners: list[Listener] = []
 
     def listen(self, listener: Listener) -> None:
         """Have every change told, from the first list on."""
         self._listeners.append(listener)
+
+    def _tell(self, changes: Iterable[Seen]) -> None:
+        for seen in changes:
+            for listener in self._listeners:
+                listener(seen)
+
+
+class Feed(Changes):
+    """What keeps a view up to date with a store of this process."""
+
+    def __init__(self, store: AsyncStore, view: View, clock: Clock, *, resources: Iterable[str]) -> None:
+        super().__init__(view)
+        self._store = store
+        self._clock = clock
+        self._resources = dict.fromkeys(sorted(resources))  # in order, so that runs can repeat
 
     async def run(self) -> None:
         """Follow the store until cancelled."""
@@ -69,7 +83,13 @@ class Feed:
                     self._tell([seen])
         self.view.knows(self._resources, taken.revision)
 
-    def _tell(self, changes: Iterable[Seen]) -> None:
-        for seen in changes:
-            for listener in self._listeners:
-                listener(seen)
+
+async def run_together(*works: Coroutine[Any, Any, None]) -> None:
+    """Run a feed and those who live on it until cancelled, or until one of them fails."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable
 from typing import Protocol
 
-from muster.controllers.feed import Feed
+from muster.controllers.feed import Changes
 from muster.controllers.news import News
 from muster.controllers.queue import KeyQueue
 from muster.controllers.view import Seen, View
@@ -91,7 +91,7 @@ class Controller(Protocol):
 class Loop:
     """One controller at work."""
 
-    def __init__(self, controller: Controller, feed: Feed, client: Client, clock: Clock) -> None:
+    def __init__(self, controller: Controller, feed: Changes, client: Client, clock: Clock) -> None:
         self._controller = controller
         self._view = feed.view
         self._client = client

@@ -48,6 +48,8 @@ class QueueStatus:
         self._parts: dict[str, _Part] = {}
         self._changed: dict[Key, None] = {}
         self._written: dict[str, int] = {}  # the newest revision of own writes, by resource
+        self.pace_s = 0.0  # at least, between two writes of one queue
+        self._told_at: dict[Key, float] = {}
 
     def count(self, state: EngineState, workloads: Iterable[str]) -> None:
         """Count these workloads anew."""
@@ -62,14 +64,25 @@ class QueueStatus:
         assert state is not None, "nothing is written before it is counted"
         for resource, revision in self._written.items():
             await self._view.reaches(resource, revision)
-        changed, self._changed = self._changed, {}
+        changed = [key for key in self._changed if now >= self._due(key)]
+        for key in changed:
+            del self._changed[key]
+            self._told_at[key] = now
         await asyncio.gather(*(self._write(state, key, now) for key in changed))
+
+    def next_due(self) -> float | None:
+        """When a queue that has changed may be written; `None` where none has."""
+        return min((self._due(key) for key in self._changed), default=None)
+
+    def _due(self, key: Key) -> float:
+        return self._told_at.get(key, 0.0) + self.pace_s
 
     def _begin(self, state: EngineState) -> None:
         """The queues themselves have changed: all are looked at."""
         self._state = state
         self._counts.clear()
         self._parts.clear()
+        self._told_at.clear()
         for resource in (CLUSTER_QUEUES, LOCAL_QUEUES):
             for obj in self._view.all(resource):
                 metadata = obj["metadata"]

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from muster.controllers.cache import Cache
 from muster.controllers.carrying_out import Annotate, Removal, StatusWrite, Write, Writer, key_of, unscheduled
 from muster.controllers.events import Events, note_of
-from muster.controllers.feed import Feed
+from muster.controllers.feed import Changes
 from muster.controllers.news import News
+from muster.controllers.pace import Allowance, Pace
 from muster.controllers.pod_claims import claim_state, told, unreached, with_node
 from muster.controllers.queue_status import QueueStatus
 from muster.controllers.telling import SCHEDULER, Refusals, events_of_decision, events_of_refusal
@@ -77,7 +78,7 @@ class Unanswered(NamedTuple):
 class Scheduler:
     """The loop around the engine."""
 
-    def __init__(self, cache: Cache, feed: Feed, client: Client, clock: Clock, *, annotate: Annotate) -> None:
+    def __init__(self, cache: Cache, feed: Changes, client: Client, clock: Clock, *, annotate: Annotate) -> None:
         self.cache = cache
         self._view = feed.view
         self._client = client
@@ -91,9 +92,16 @@ class Scheduler:
         self.is_idle = False
         self._telling: asyncio.Future[list[BaseException | None]] | None = None  # what has become of the last pass
         self._is_to_pause = False  # the store could not be written to
+        self._untold: dict[str, Verdict] = {}  # why those wait that nobody was told of yet, the oldest first
+        self._allowance = Allowance(0.0, 0)
         self.is_pausing = False
         self._unanswered: dict[Key, Unanswered] = {}  # writes of which nobody knows whether they were made
         feed.listen(self._hear)
+
+    def keep(self, pace: Pace) -> None:
+        """Have people told no more often than that."""
+        self._allowance = Allowance(pace.refusals_per_s, pace.refusals_at_once)
+        self._queues.pace_s = pace.queue_s
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -144,8 +152,13 @@ class Scheduler:
 
     async def _wait(self) -> None:
         """Until something happens, or it has become time for somebody."""
-        due = self.cache.state.next_due()
-        await self._news.wait(None if due is None else max(_LEAST_WAIT_S, due - self._clock.now_s()))
+        now = self._clock.now_s()
+        known = (self.cache.state.next_due(), self._queues.next_due(), self._next_told(now))
+        due = min((one for one in known if one is not None), default=None)
+        await self._news.wait(None if due is None else max(_LEAST_WAIT_S, due - now))
+
+    def _next_told(self, now: float) -> float | None:
+        return now + self._allowance.wait_s() if self._untold else None
 
     # One pass --------------------------------------------------------------------------------------------------------
 
@@ -200,7 +213,7 @@ class Scheduler:
             for decision in decisions:
                 writes.append(self._carried_out(writer, workload, decision))
         refusals = Refusals(state)
-        for workload, verdict in self._refused(state, decided).items():
+        for workload, verdict in self._to_tell(state, decided):
             obj = self.cache.seen(key_of(workload))
             if obj is None:
                 continue
@@ -301,6 +314,19 @@ class Scheduler:
         self._written[resource] = max(revision, self._written.get(resource, 0))
 
     # Those that wait -------------------------------------------------------------------------------------------------
+
+    def _to_tell(self, state: EngineState, decided: Decided) -> Iterator[tuple[str, Verdict]]:
+        """Those who are told why they wait; who is told later is told what holds then."""
+        self._untold.update(self._refused(state, decided))
+        now_s = self._clock.monotonic_s()
+        while self._untold:
+            workload = next(iter(self._untold))
+            is_waiting = self._waits(state, workload)
+            if is_waiting and not self._allowance.has_one(now_s):
+                return
+            verdict = self._untold.pop(workload)
+            if is_waiting:
+                yield workload, verdict
 
     def _refused(self, state: EngineState, decided: Decided) -> dict[str, Verdict]:
         """Why those wait that were tried in vain, and those that were looked at and are in no line."""

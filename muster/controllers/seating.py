@@ -6,12 +6,12 @@ node. Pods that wait get what is left: by their index where they are numbered, e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from muster.controllers.belonging import INDEX_LABELS
 from muster.dialects.kueue.names import GROUP
-from muster.dialects.pods import Pod, is_over, waits_for_node
+from muster.dialects.pods import SCHEDULERS, Pod, is_over, waits_for_node
 from muster.model.workload import Slot
 
 POD_SET_LABEL = f"{GROUP}/podset"
@@ -44,8 +44,10 @@ class _Free:
         return numbers[-1] if numbers else None
 
 
-def seat(slots: Mapping[str, tuple[Slot, ...]], pods: Iterable[Pod]) -> Seating:
-    """Give the slots of a workload, by pod set, to its pods."""
+def seat(
+    slots: Mapping[str, tuple[Slot, ...]], pods: Iterable[Pod], schedulers: Collection[str] = SCHEDULERS
+) -> Seating:
+    """Give the slots of a workload, by pod set, to its pods; those of other schedulers are not to be bound here."""
     free = {name: _Free(given) for name, given in slots.items()}
     seating = Seating()
     known = sorted(((_order(pod), pod) for pod in pods), key=lambda one: one[0])
@@ -62,7 +64,7 @@ def seat(slots: Mapping[str, tuple[Slot, ...]], pods: Iterable[Pod]) -> Seating:
     seating.seated.update(key_of(pod) for pod in strangers if _take_any(pod, free))
     seating.bound_count += len(seating.seated)
     for (index, _), pod in known:
-        if not waits_for_node(pod):
+        if not waits_for_node(pod, schedulers):
             continue
         name = _pod_set_of(pod, slots)
         left = free[name].by_number if name in free else {}

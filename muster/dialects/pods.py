@@ -5,7 +5,7 @@ No queue counts them: they wait in the queue without limits, by priority, and ta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -20,7 +20,7 @@ from muster.model.workload import Admission, PodSet, PodSetAdmission, Slot, Work
 
 Pod = Mapping[str, Any]  # as it is stored, and so of the right shape
 POD_SET = "main"
-SCHEDULERS = ("", "default-scheduler", "muster")  # whose pods are bound here
+SCHEDULERS = frozenset({"", "default-scheduler", "muster"})  # whose pods are bound where nobody else binds any
 
 
 def workload_key(namespace: str, name: str) -> str:
@@ -52,12 +52,14 @@ def read_alone(pod: Fields, queue: str, placement: PlacementReader) -> Workload:
     )
 
 
-def as_holder(pod: Fields, bound: BoundPod, waiting: Workload) -> Workload | None:
+def as_holder(
+    pod: Fields, bound: BoundPod, waiting: Workload, *, schedulers: Collection[str] = SCHEDULERS
+) -> Workload | None:
     """A bound pod as a workload that holds its node, so that a more important one may take its place.
 
     `None` where its cards are not known one by one: nobody may choose by what a pod says of whole cards.
     """
-    if (bound.slices is None and bound.cards is not None) or pod.child("spec").text("schedulerName") not in SCHEDULERS:
+    if (bound.slices is None and bound.cards is not None) or pod.child("spec").text("schedulerName") not in schedulers:
         return None
     slot = Slot(bound.node, (), bound.slices)
     # As the engine gives it where nothing is counted.
@@ -77,13 +79,13 @@ def is_over(pod: Pod) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-def waits_for_node(pod: Pod) -> bool:
-    """Whether a pod may be bound now, by this scheduler."""
+def waits_for_node(pod: Pod, schedulers: Collection[str] = SCHEDULERS) -> bool:
+    """Whether a pod may be bound now, by one of these schedulers."""
     spec = pod["spec"]
     return (
         not spec.get("nodeName")
         and not spec.get("schedulingGates")
         and pod["metadata"].get("deletionTimestamp") is None
-        and (spec.get("schedulerName") or "") in SCHEDULERS
+        and (spec.get("schedulerName") or "") in schedulers
         and not is_over(pod)
     )

@@ -78,11 +78,17 @@ class Cycle:
     def placing_for(self, workload: Workload, queue: QuotaNode) -> Placing | None:
         """Where the workload's pods could go; nothing to ask where nodes do not matter."""
         places = self.state.places
-        if not self.settings.places_queued_pods and not queue.queue.is_unlimited:
+        if not queue.queue.is_unlimited and not self._gives_nodes(workload):
             places = places.without_slots()
         if not places.is_any:
             return None
         return Placing(workload=workload, queue=queue, flavors=self.state.flavors, places=places)
+
+    def _gives_nodes(self, workload: Workload) -> bool:
+        """Whether a workload of a queue gets its nodes with its quota; else its pods get theirs later, from anybody."""
+        ours = self.settings.schedulers
+        is_ours = ours is None or all(pod_set.shape.scheduler in ours for pod_set in workload.pod_sets)
+        return is_ours and self.settings.places_queued_pods
 
     def victims_for(self, workload: Workload, queue: QuotaNode, assignment: Assignment) -> list[Victim]:
         """Who has to leave for an assignment, for its quota and for its places."""

@@ -74,4 +74,5 @@ class Settings:
     places_queued_pods: bool = (
         True  # else workloads of queues need quota alone, and their pods look for nodes one by one
     )
+    schedulers: frozenset[str] | None = None  # whose pods get their nodes here; None: everybody's
     gang_deadline_s: float = 300.0  # after which a gang that is not wholly bound, or whose victims stay, gives all back

@@ -1,5 +1,5 @@
-"""Machines that several processes of one kind run on: clocks that go wrong, pauses, and a way to the store that is slow,
-loses requests and answers, and lets writes arrive when their sender is long gone. Driven by `take_overs`.
+"""Machines that several processes of one kind run on: clocks that go wrong, pauses, and a way to the store that loses
+requests and answers and lets writes arrive when their sender is long gone. Driven by `take_overs`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import TypeVar
 
-from muster.controllers.leadership import LEASES, ClientLeases
+from muster.controllers.leadership import LEASES, ClientLeases, Elector
 from muster.model.election import Election
 from muster.sim.network import Link, Network
+from muster.store.binding import Binding
 from muster.store.client import Client
 from muster.store.clock import VirtualClock
 from muster.store.kinds import Object
-from muster.store.objects import Written, decode
+from muster.store.objects import PLAINLY, Part, Written, decode
 from muster.store.port import Change, Outcome, Result, Store
 from muster.store.records import Key
+from muster.store.rules import Deletion
 
 DRIFT_MOST = 0.1  # clocks go at most this much faster or slower than time
 SKEW_MOST_S = 30.0  # and show up to so much more or less than others
@@ -169,6 +171,26 @@ class ReplicaLink(Link):
 
     def _delay_s(self) -> float | None:
         return None if self.machine.is_cut_off else self._roughness.delay_s(self.machine)
+
+
+class GuardedClient:
+    """The writes of a leader's work, each of which its elector has to let pass."""
+
+    def __init__(self, client: Client, elector: Elector) -> None:
+        self._client = client
+        self._elector = elector
+
+    async def create(self, resource: str, given: Object) -> Object:
+        return await self._elector.write(lambda: self._client.create(resource, given))
+
+    async def update(self, key: Key, given: Object, part: Part = Part.MAIN) -> Object:
+        return await self._elector.write(lambda: self._client.update(key, given, part))
+
+    async def delete(self, key: Key, deletion: Deletion = PLAINLY) -> Object:
+        return await self._elector.write(lambda: self._client.delete(key, deletion))
+
+    async def bind(self, binding: Binding) -> int:
+        return await self._elector.write(lambda: self._client.bind(binding))
 
 
 class ReplicaLeases(ClientLeases):

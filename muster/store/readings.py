@@ -25,9 +25,14 @@ class Readings:
         """The object of a record."""
         known = self._read.get(record.revision)
         if known is None:
-            known = self._read[record.revision] = decode(record)
-            if len(self._read) > MOST:
-                self._read.popitem(last=False)
+            known = decode(record)
+            self.note(record, known)
         else:
             self._read.move_to_end(record.revision)
         return known
+
+    def note(self, record: Record, known: Object) -> None:
+        """Keep the object of a record that somebody has read already."""
+        self._read[record.revision] = known
+        if len(self._read) > MOST:
+            self._read.popitem(last=False)

@@ -6,8 +6,9 @@ import asyncio
 from random import Random
 
 from muster.app.config import Configuration
-from muster.app.job_control import JobControl, job_admission, job_rules, managed_kinds
+from muster.app.job_control import JobControl, job_admission, job_feed, job_rules, managed_kinds
 from muster.app.kinds import catalog
+from muster.controllers.feed import run_together
 from muster.dialects.kueue.job_steps import WORKLOADS
 from muster.dialects.kueue.topology_assignment import compacted
 from muster.store.aio import AsyncStore
@@ -33,7 +34,8 @@ def test_a_job_with_a_place():
         front = AsyncStore(store, pace_s=0)
         objects = Objects(catalog().rules, clock, identities=Identities(Random(1)), has_namespaces=False)
         client = PlainClient(front, objects, "tests")
-        running = asyncio.create_task(JobControl(front, client, clock).run())
+        feed = job_feed(front, clock)
+        running = asyncio.create_task(run_together(feed.run(), *JobControl(feed, client, clock).works()))
         await client.create(FLAVORS, a_flavor())
         await client.create(JOBS, job_admission(store).complete_new(JOBS, a_job(parallelism=1, completions=1)))
         await _rounds()

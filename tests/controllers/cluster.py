@@ -13,7 +13,8 @@ from typing import Any
 from muster.apiserver.kinds import BUILTIN
 from muster.apiserver.kinds.kueue import KUEUE
 from muster.app.config import Configuration
-from muster.app.scheduling import Scheduling
+from muster.app.scheduling import Scheduling, scheduling_feed
+from muster.controllers.feed import run_together
 from muster.engine.invariants import violations
 from muster.store.aio import AsyncStore
 from muster.store.binding import Binding
@@ -98,8 +99,9 @@ class Cluster:
         """Start a scheduler that knows nothing."""
         self.client = CountingClient(self.front, self.objects)
         self.client.dies_at, self.client.is_last_made = dies_at, is_last_made
-        self.scheduling = Scheduling(self.front, self.client, self.clock, configuration=self.configuration)
-        self.task = asyncio.create_task(self.scheduling.run())
+        feed = scheduling_feed(self.front, self.clock)
+        self.scheduling = Scheduling(feed, self.client, self.clock, configuration=self.configuration)
+        self.task = asyncio.create_task(run_together(feed.run(), *self.scheduling.works()))
 
     async def stop(self) -> None:
         if self.task is not None:

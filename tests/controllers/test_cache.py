@@ -27,7 +27,7 @@ def _picture(state: EngineState) -> dict[str, object]:
 
 
 def _assert_like_new(cluster: Cluster) -> None:
-    fresh = Cache(cluster.scheduling.feed.view, cluster.scheduling.parts)
+    fresh = Cache(cluster.scheduling.view, cluster.scheduling.parts)
     fresh.sync(cluster.clock.now_s())
     assert _picture(cluster.scheduling.scheduler.cache.state) == _picture(fresh.state)
 

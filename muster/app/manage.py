@@ -1,0 +1,95 @@
+"""Muster beside a real cluster: its scheduler and its control of jobs over the cluster's own API. Called by the CLI.
+
+`work` is all that decides and writes: it lists anew when it begins and does nothing more once it is cancelled, so that
+whoever holds the lead may run it and others wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from muster.app import played_nodes
+from muster.app.config import Configuration
+from muster.app.job_control import JobControl, job_indexes, job_resources
+from muster.app.played_nodes import PlayedNodes
+from muster.app.scheduling import INDEXES, Scheduling
+from muster.controllers.cache import RESOURCES
+from muster.controllers.feed import run_together
+from muster.controllers.kube_feed import KubeFeed
+from muster.controllers.nodes.pools import Pool
+from muster.controllers.pace import Pace
+from muster.controllers.view import View
+from muster.store.clock import Clock, RealClock
+from muster.store.kube import Kube, Limits
+from muster.store.kube_client import KubeClient
+from muster.store.kube_config import Access
+from muster.store.kube_events import TellingClient
+from muster.store.readings import Readings
+
+log = logging.getLogger(__name__)
+SCHEDULERS = frozenset({"muster", "volcano", "yunikorn"})  # whose pods are bound where nothing is configured
+PACE = Pace(queue_s=5.0, refusals_per_s=20.0, refusals_at_once=100)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManageOptions:
+    """Which cluster is managed, and how."""
+
+    access: Access
+    limits: Limits = field(default_factory=Limits)
+    configuration: Configuration = field(default_factory=Configuration)
+    pools: tuple[Pool, ...] = ()  # of simulated nodes, which are played here
+
+
+async def run_beside(options: ManageOptions, on_ready: Callable[[], None]) -> None:
+    """Manage a cluster until somebody asks the process to stop."""
+    clock = RealClock()
+    stopped = asyncio.Event()
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(sign, stopped.set)
+    kube = Kube(options.access, clock, limits=options.limits)
+    try:
+        await _until(stopped, work(kube, clock, options, on_ready))
+    finally:
+        await kube.close()
+
+
+async def _until(stopped: asyncio.Event, working: Coroutine[Any, Any, None]) -> None:
+    task, stop = asyncio.create_task(working), asyncio.create_task(stopped.wait())
+    await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+    stop.cancel()
+    if task.done():
+        await task  # it fails, and says why
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def work(kube: Kube, clock: Clock, options: ManageOptions, on_ready: Callable[[], None]) -> None:
+    """Decide and write, from a list of everything on, until cancelled."""
+    configuration = options.configuration
+    ours = SCHEDULERS if configuration.schedulers is None else configuration.schedulers
+    chosen = replace(configuration, schedulers=ours, pace=PACE)
+    readings = Readings()
+    resources, indexes = {*RESOURCES, *job_resources(chosen)}, {**INDEXES, **job_indexes(chosen)}
+    if options.pools:
+        resources |= set(played_nodes.RESOURCES)
+        indexes |= played_nodes.INDEXES
+    feed = KubeFeed(kube, View(indexes, readings), clock, resources=resources, readings=readings)
+    client = TellingClient(KubeClient(kube, bound_seen=feed.bound_seen), clock, per_s=chosen.events_per_s)
+    scheduling = Scheduling(feed, client, clock, configuration=chosen, think=asyncio.to_thread)
+    jobs = JobControl(feed, client, clock, configuration=chosen)
+    nodes = PlayedNodes(options.pools, feed, client, clock)
+
+    async def decide() -> None:
+        await feed.ready()
+        log.info("all objects are known")
+        await nodes.register()
+        on_ready()
+        await run_together(*scheduling.works(), *jobs.works(), *nodes.works())
+
+    await run_together(feed.run(), client.run(), decide())
