@@ -26,6 +26,14 @@ SimulatedNodes = Annotated[
 ]
 InFlight = Annotated[int, typer.Option("--requests-in-flight", min=1, help="Send at most so many requests at once.")]
 Timeout = Annotated[float, typer.Option("--request-timeout", min=0.1, help="Give a request up after so many seconds.")]
+LeaderElect = Annotated[
+    bool | None,
+    typer.Option(
+        "--leader-elect/--no-leader-elect",
+        help="Act only while holding the lease, so that several may run [default: as configured, else yes].",
+        show_default=False,
+    ),
+]
 
 IN_FLIGHT = 24
 TIMEOUT_S = 30.0
@@ -37,6 +45,7 @@ def manage(
     *,
     requests_in_flight: InFlight = IN_FLIGHT,
     request_timeout: Timeout = TIMEOUT_S,
+    leader_elect: LeaderElect = None,
     simulated_nodes: SimulatedNodes = None,
     config: Config = "",
     profile: Profile = "",
@@ -44,6 +53,7 @@ def manage(
     """Manage the jobs of a cluster until Ctrl-C."""
     # Loaded here, so that no other command pays for it.
     import logging
+    from dataclasses import replace
 
     from muster.apiserver.server import run
     from muster.app.manage import ManageOptions, run_beside
@@ -54,6 +64,9 @@ def manage(
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     configuration = configured(config, profile=profile, strict=False)
+    if leader_elect is not None:
+        election = replace(configuration.election, is_on=leader_elect)
+        configuration = replace(configuration, election=election)
     try:
         access = read_kubeconfig(kubeconfig, context=context) if kubeconfig else default_access(context=context)
         options = ManageOptions(
