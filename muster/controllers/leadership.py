@@ -55,6 +55,7 @@ class Elector:
         self._lease: Object | None = None  # as it was seen last
         self._changed_at_s = 0.0  # when it was seen to say something new
         self._until_s: float | None = None  # when to stop; None: somebody else leads, or nobody
+        self._told_of = ""  # the leader that was spoken of last
         self._requests: set[asyncio.Future[Any]] = set()  # of the work, that nobody has answered yet
 
     @property
@@ -115,6 +116,7 @@ class Elector:
         found = await self._asked(self._leases.read())
         self._see(found)
         if self._is_held_by_another():
+            self._tell_of(self._lease)
             return None
         before = record_of(self._lease).holder if self._lease is not None else ""
         await self._take(found)
@@ -130,6 +132,13 @@ class Elector:
             if self._lease is None or found.get("spec") != self._lease.get("spec"):
                 self._changed_at_s = self._clock.monotonic_s()
             self._lease = found
+
+    def _tell_of(self, lease: Object | None) -> None:
+        """Say once for whom this process waits."""
+        holder = record_of(lease).holder if lease is not None else ""
+        if holder != self._told_of:
+            log.info("%s waits for %s, which leads", self.identity, holder)
+        self._told_of = holder
 
     def _is_held_by_another(self) -> bool:
         holder = record_of(self._lease).holder if self._lease is not None else ""
