@@ -16,7 +16,7 @@ from muster.controllers.belonging import PODS, WORKLOADS, has_condition
 from muster.model.errors import InvalidObject
 from muster.sim.census import Census, Change
 from muster.sim.invariants import Invariants, unfinished
-from muster.sim.mixes import MIXES, NAMES, Mix
+from muster.sim.mixes import MIXES, Mix
 from muster.sim.objects import first_objects
 from muster.sim.replicas import SKEW_MOST_S, Machine, ReplicaNetwork
 from muster.sim.troubles import remove
@@ -24,6 +24,7 @@ from muster.sim.world import World
 from muster.store.errors import StoreError
 
 MANAGERS_MIXES = tuple(mix for mix in MIXES if mix.name in ("lending", "gangs", "slices", "pods"))
+NAMES = tuple("abcdefgh")  # of what is submitted: so many that some always wait
 AFTER_DEATH_S, AFTER_STOP_S = 20.0, 3.0  # in which another has to act
 LONGEST_S = 1_800.0  # until all work has come to its end, with nothing broken
 _MOMENTS_S = (0.05, 0.2, 0.5, 1.0, 2.0, 3.0)

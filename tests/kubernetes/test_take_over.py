@@ -67,8 +67,8 @@ def test_one_acts_when_the_other_is_gone(cluster: Plane, tmp_path: Path):
 
 @pytest.mark.prove
 def test_restarts_change_nothing(cluster: Plane, tmp_path: Path):
-    # Everything is there before anybody decides, and nobody is as urgent as another: what comes of it does not depend on
-    # who was faster, nor on the second that something was created in.
+    # Everything is there before anybody decides, and nobody is as urgent as another: what comes of it does not depend
+    # on who was faster, nor on the second that something was created in.
     chance = Random(1)
     sizes = [chance.randint(1, 3) for _ in range(40)]
     ranks = chance.sample(range(1000), len(sizes))

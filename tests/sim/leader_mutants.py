@@ -25,11 +25,6 @@ def no_margin(patch: Patch) -> None:
     patch(Election, "settle_s", property(lambda _: 0.0))
 
 
-def no_settling(patch: Patch) -> None:
-    """A successor begins when the lease ends, as if all clocks went alike."""
-    patch(Election, "settle_s", property(lambda _: 0.0))
-
-
 def believed_times(patch: Patch) -> None:
     """A candidate compares the time that a lease was renewed at with its own clock."""
 
@@ -111,7 +106,6 @@ def own_old_writes(patch: Patch) -> None:
 
 LEADER_MUTANTS: tuple[Mutant, ...] = (
     no_margin,
-    no_settling,
     believed_times,
     no_list,
     late_writes,
