@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -52,29 +53,29 @@ def manage(
 ) -> None:
     """Manage the jobs of a cluster until Ctrl-C."""
     # Loaded here, so that no other command pays for it.
-    import logging
-    from dataclasses import replace
-
-    from muster.apiserver.server import run
-    from muster.app.manage import ManageOptions, run_beside
-    from muster.app.node_pools import read_pools
     from muster.model.errors import InvalidObject
-    from muster.store.kube import Limits
     from muster.store.kube_config import default_access, read_kubeconfig
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     configuration = configured(config, profile=profile, strict=False)
     if leader_elect is not None:
-        election = replace(configuration.election, is_on=leader_elect)
-        configuration = replace(configuration, election=election)
+        configuration = replace(configuration, election=replace(configuration.election, is_on=leader_elect))
     try:
         access = read_kubeconfig(kubeconfig, context=context) if kubeconfig else default_access(context=context)
+        # What takes longest to load comes last: a wrong file is said at once.
+        import logging
+
+        from muster.apiserver.server import run
+        from muster.app.manage import ManageOptions, run_beside
+        from muster.app.node_pools import read_pools
+        from muster.store.kube import Limits
+
         options = ManageOptions(
             access=access,
             limits=Limits(in_flight=requests_in_flight, timeout_s=request_timeout),
             configuration=configuration,
             pools=read_pools(simulated_nodes) if simulated_nodes is not None else (),
         )
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
         run(lambda: run_beside(options, lambda: _say_ready(access.url)))
     except InvalidObject as problem:
         typer.echo(f"muster manage: {problem}", err=True)

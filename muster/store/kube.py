@@ -37,6 +37,7 @@ _RETRY_S = 1.0  # after a refusal that does not say how long to wait
 _RETRY_MOST_S = 30.0
 _WANTED_VERSIONS = {"kueue.x-k8s.io": "v1beta2"}  # where not the server's own preference counts
 _UNAUTHORIZED, _TOO_MANY = 401, 429
+_MESSAGE_HALF = 300  # characters of a message that are kept at either end
 _JSON = "application/json"
 
 
@@ -343,7 +344,12 @@ def problem_of_status(key: Key, status: Status, code: int) -> StoreError | Inval
 
 
 def _invalid(message: str, details: _Details) -> InvalidObject:
-    causes = tuple(InvalidObject(one.field, one.message) for one in details.causes or ())
+    causes = tuple(InvalidObject(one.field, _shortened(one.message)) for one in details.causes or ())
     if len(causes) > 1:
         return InvalidObjects(causes)
-    return causes[0] if causes else InvalidObject("", message)
+    return causes[0] if causes else InvalidObject("", _shortened(message))
+
+
+def _shortened(message: str) -> str:
+    """A message without the middle of the object that it quotes."""
+    return message if len(message) <= 2 * _MESSAGE_HALF else f"{message[:_MESSAGE_HALF]} … {message[-_MESSAGE_HALF:]}"

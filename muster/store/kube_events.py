@@ -48,6 +48,11 @@ class TellingClient:
     async def bind(self, binding: Binding) -> int:
         return await self._client.bind(binding)
 
+    @property
+    def waiting(self) -> int:
+        """How many events are still to be told."""
+        return len(self._waiting)
+
     def _put(self, event: Object) -> Object:
         if self._is_telling:
             self._waiting.pop(_about(event), None)

@@ -88,7 +88,10 @@ class Follower:
                 elif self._revision == 0 and not self._has_watch_list:
                     await self._list(place)
                 else:
+                    known = self._revision
                     await self._watch(place)
+                    if self._revision == known:
+                        await self._pause()  # a server that ends watches at once is not asked at once
             except Expired:
                 log.info("%s: the server's history does not go back that far, it is listed anew", self._resource)
                 self._revision = 0
