@@ -48,12 +48,15 @@ class Machine:
             call()
 
     def resume(self) -> None:
-        """Go on; what has come meanwhile comes in any order, deadlines before answers or after."""
+        """Go on; what has come meanwhile comes by and by in any order, deadlines before answers or after."""
         self.is_paused = False
         late, self._late = self._late, []
-        self._chance.shuffle(late)
         for call in late:
-            call()
+            self._later(self._chance.choice((0.0, 0.01, 0.1)), call)
+
+    def _later(self, seconds: float, call: Callable[[], None]) -> None:
+        timer = self.time.timer(seconds)
+        timer.add_done_callback(lambda _: self.do(call))
 
     def now_s(self) -> float:
         return self.time.now_s() + self.skew_s
