@@ -152,7 +152,7 @@ class _Unrest:
             return lambda: self._world.start(name)
         if fault == "pause":
             machine.is_paused = True
-            return machine.resume
+            return lambda: self._resume(machine)
         if fault == "cut":
             machine.is_cut_off = True
             return lambda: setattr(machine, "is_cut_off", False)
@@ -161,6 +161,9 @@ class _Unrest:
             return lambda: setattr(machine, "is_mute", False)
         machine.skew_s = self._chance.uniform(-SKEW_MOST_S, SKEW_MOST_S)
         return None
+
+    def _resume(self, machine: Machine) -> None:
+        self._world.loop.call_soon(machine.resume)
 
     def _submit(self, name: str) -> str:
         given = self._chance.choice(self._mix.submit)(self._chance, name)
