@@ -49,6 +49,7 @@ from muster.dialects.kueue.transformations import RequestRules
 from muster.dialects.kueue.warning import ObjectWarning
 from muster.engine.profile import DEFAULT, HOOK_NAMES, PROFILES, PolicyUse, Profile, Tier
 from muster.model.documents import parse_value
+from muster.model.election import Election
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields, shown
 from muster.model.labels import Operator, Requirement, Selector
@@ -111,6 +112,7 @@ class Configuration:
     tiers: Tiers | None = None  # None: those of the profile, which are built when they are needed
     schedulers: frozenset[str] | None = None  # whose pods are bound here; None: everybody's
     pace: Pace = AT_ONCE  # of telling people
+    election: Election = field(default_factory=Election)  # of the one that acts, among several beside a real cluster
     events_per_s: float = 20.0  # on a real cluster, at most; 0: none
     notes: tuple[ObjectWarning, ...] = ()
 
@@ -270,6 +272,7 @@ def _read_kueue(document: Mapping[str, Any], guards: PreemptionGuards) -> Config
         manages_jobs_without_queue=kueue.manages_jobs_without_queue,
         managed_namespaces=kueue.managed_namespaces,
         labels_to_copy=kueue.integrations.label_keys_to_copy,
+        election=kueue.election,
         notes=notes,
     )
 

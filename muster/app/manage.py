@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,10 +22,12 @@ from muster.app.scheduling import INDEXES, Scheduling
 from muster.controllers.cache import RESOURCES
 from muster.controllers.feed import run_together
 from muster.controllers.kube_feed import KubeFeed
+from muster.controllers.leadership import ClientLeases, Elector
 from muster.controllers.nodes.pools import Pool
 from muster.controllers.pace import Pace
 from muster.controllers.view import View
 from muster.store.clock import Clock, RealClock
+from muster.store.identities import Identities
 from muster.store.kube import Kube, Limits
 from muster.store.kube_client import KubeClient
 from muster.store.kube_config import Access
@@ -52,11 +55,20 @@ async def run_beside(options: ManageOptions, on_ready: Callable[[], None]) -> No
     stopped = asyncio.Event()
     for sign in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(sign, stopped.set)
-    kube = Kube(options.access, clock, limits=options.limits)
-    try:
-        await _until(stopped, work(kube, clock, options, on_ready))
-    finally:
-        await kube.close()
+    chosen = options.configuration.election
+    if not chosen.is_on:
+        async with Kube(options.access, clock, limits=options.limits) as kube:
+            await _until(stopped, work(kube, clock, options, on_ready))
+        return
+    election = replace(chosen, namespace=chosen.namespace or options.access.namespace)
+    # By a way of its own: whoever has a lot to write has to be heard of all the same.
+    async with Kube(options.access, clock, limits=Limits(in_flight=2, timeout_s=election.request_s)) as aside:
+        client = KubeClient(aside)
+        identity = f"{socket.gethostname()}_{Identities().uid()}"
+        elector = Elector(ClientLeases(client, client.get, election), clock, identity=identity, election=election)
+        limits = replace(options.limits, write_s=election.request_s)
+        async with Kube(options.access, clock, limits=limits, guard=elector.write) as kube:
+            await _until(stopped, elector.run(lambda: work(kube, clock, options, on_ready)))
 
 
 async def _until(stopped: asyncio.Event, working: Coroutine[Any, Any, None]) -> None:

@@ -24,12 +24,15 @@ from muster.controllers.builtin.autoscaler_targets import KINDS as SCALED_KINDS
 from muster.controllers.builtin.autoscaler_targets import BuiltinTargets
 from muster.controllers.cache import Cache
 from muster.controllers.feed import run_together
+from muster.controllers.leadership import Elector
 from muster.controllers.nodes.pools import Pool
 from muster.controllers.tidying import Tidying
 from muster.controllers.view import View
+from muster.model.election import Election
 from muster.model.usage import NoUsages
 from muster.sim.mixes import Mix
 from muster.sim.network import Network
+from muster.sim.replicas import GuardedClient, Machine, ReplicaLeases, ReplicaLink, ReplicaNetwork
 from muster.sim.storm import Ground
 from muster.sim.world import START_S, Cluster, Process, World
 from muster.store.aio import AsyncStore
@@ -41,6 +44,7 @@ from muster.store.memory import MemoryStore
 from muster.store.objects import Notes, Objects
 from muster.store.records import Key
 
+REPLICAS = 3
 VOLUMES = Path("/volumes")  # where folders of claims would be; nobody looks
 
 
@@ -55,6 +59,11 @@ def storm_ground(mix: Mix, seed: int) -> Ground:
     """A world for a storm, not started yet, with the way into its scheduler."""
     parts = _Parts(pools_of(mix.pools), seed, Configuration())
     return Ground(parts.world(), parts.cache, parts.fresh)
+
+
+def take_over_ground(mix: Mix, seed: int) -> World:
+    """A world with several managers, not started yet."""
+    return _Parts(pools_of(mix.pools), seed, Configuration()).replicas(REPLICAS)
 
 
 class _Parts:
@@ -75,22 +84,39 @@ class _Parts:
         )
         self._admission = Admission(self._store, Random(f"{seed}/addresses"), jobs=jobs)
         self._scheduling: Scheduling | None = None
+        self._election = Election(namespace="kube-system")
+
+    def replicas(self, count: int) -> World:
+        """The same with several managers, one of which leads, in place of one scheduler and one control of jobs."""
+        machines = {
+            f"manager-{number}": Machine(self._clock, Random(f"{self._seed}/machine {number}"))
+            for number in range(1, count + 1)
+        }
+        chance = Random(f"{self._seed}/network")
+        network = ReplicaNetwork(self._store, chance, machines=machines, election=self._election)
+        return self._world({**dict.fromkeys(machines, self._manage), **self._others()}, network)
 
     def world(self) -> World:
         """The world, with the objects that every cluster has."""
+        processes: dict[str, Process] = {"scheduler": self._schedule, "jobs": self._control_jobs, **self._others()}
+        return self._world(processes, Network(self._store, Random(f"{self._seed}/network")))
+
+    def _world(self, processes: dict[str, Process], network: Network) -> World:
         for change in first_objects(self._objects, self._store, VOLUMES):
             self._store.write(change)
+        cluster = Cluster(objects=self._objects, complete=self._admission.complete_new, processes=processes)
+        return World(self._clock, self._store, cluster, network)
+
+    def _others(self) -> dict[str, Process]:
+        """What runs besides Muster's own managers."""
         processes: dict[str, Process] = {
-            "scheduler": self._schedule,
-            "jobs": self._control_jobs,
             "controllers": self._control,
             "nodes": self._run_nodes,
             "collector": lambda link: Tidying(link, self._objects, self._clock).run(),
         }
         if elastic := [pool for pool in self._nodes if pool.is_elastic]:
             processes["pools"] = lambda link: resize(elastic, link, self._client(link, NODE_POOLS), self._clock)
-        cluster = Cluster(objects=self._objects, complete=self._admission.complete_new, processes=processes)
-        return World(self._clock, self._store, cluster, Network(self._store, Random(f"{self._seed}/network")))
+        return processes
 
     def cache(self) -> Cache | None:
         """What the scheduler knows."""
@@ -118,6 +144,31 @@ class _Parts:
         feed = job_feed(link, self._clock, self._configuration)
         control = JobControl(feed, self._client(link, JOBS), self._clock, configuration=self._configuration)
         return run_together(feed.run(), *control.works())
+
+    def _manage(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
+        way = link.store
+        assert isinstance(way, ReplicaLink), "a manager has a machine of its own"
+        identities = Identities(Random(f"{self._seed}/{way.name} since {self._store.revision}"))
+        elector = Elector(
+            ReplicaLeases(self._client(link, SCHEDULER), way, self._election),
+            way.machine,
+            identity=f"{way.name}_{identities.uid()}",
+            election=self._election,
+        )
+        way.terms.stand(way.name, lambda: elector.is_leading and not way.is_dead)
+
+        def client(user: str) -> GuardedClient:
+            return GuardedClient(self._client(link, user), elector)
+
+        async def work() -> None:
+            way.terms.begin(way.name, self._clock.monotonic_s())
+            clock, chosen = way.machine, self._configuration
+            feeds = (scheduling_feed(link, clock), job_feed(link, clock, chosen))
+            scheduling = Scheduling(feeds[0], client(SCHEDULER), clock, configuration=chosen)
+            jobs = JobControl(feeds[1], client(JOBS), clock, configuration=chosen)
+            await run_together(*(feed.run() for feed in feeds), *scheduling.works(), *jobs.works())
+
+        return elector.run(work)
 
     def _control(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         client = self._client(link, CONTROLLER_MANAGER)

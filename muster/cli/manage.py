@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +27,14 @@ SimulatedNodes = Annotated[
 ]
 InFlight = Annotated[int, typer.Option("--requests-in-flight", min=1, help="Send at most so many requests at once.")]
 Timeout = Annotated[float, typer.Option("--request-timeout", min=0.1, help="Give a request up after so many seconds.")]
+LeaderElect = Annotated[
+    bool | None,
+    typer.Option(
+        "--leader-elect/--no-leader-elect",
+        help="Act only while holding the lease, so that several may run [default: as configured, else yes].",
+        show_default=False,
+    ),
+]
 
 IN_FLIGHT = 24
 TIMEOUT_S = 30.0
@@ -37,6 +46,7 @@ def manage(
     *,
     requests_in_flight: InFlight = IN_FLIGHT,
     request_timeout: Timeout = TIMEOUT_S,
+    leader_elect: LeaderElect = None,
     simulated_nodes: SimulatedNodes = None,
     config: Config = "",
     profile: Profile = "",
@@ -47,6 +57,8 @@ def manage(
     from muster.store.kube_config import default_access, read_kubeconfig
 
     configuration = configured(config, profile=profile, strict=False)
+    if leader_elect is not None:
+        configuration = replace(configuration, election=replace(configuration.election, is_on=leader_elect))
     try:
         access = read_kubeconfig(kubeconfig, context=context) if kubeconfig else default_access(context=context)
         # What takes longest to load comes last: a wrong file is said at once.

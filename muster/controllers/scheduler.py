@@ -2,7 +2,8 @@
 
 A pass runs cycles until nothing more is decided, then makes all writes at once, each on the state of the object that
 the decision was made on. The engine's state acts as if all of it had come true; of what could not be written, the
-object is read anew, so that nothing is ever counted twice. The next pass begins when its own writes have come back.
+object is read anew, so that nothing is ever counted twice. A write without an answer counts as made until it is known
+what has become of it. The next pass begins when its own writes have come back.
 What changes while it is thought about is not written over: it is decided on anew.
 """
 
@@ -12,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from muster.controllers.cache import Cache
 from muster.controllers.carrying_out import Annotate, Removal, StatusWrite, Write, Writer, key_of, unscheduled
@@ -37,7 +38,7 @@ from muster.model.workload import CheckState, Workload
 from muster.store.binding import Binding
 from muster.store.client import Client
 from muster.store.clock import Clock
-from muster.store.errors import Conflict, NotFound, StoreError
+from muster.store.errors import Conflict, NotFound, StoreError, Unavailable
 from muster.store.kinds import Object
 from muster.store.objects import Part
 from muster.store.records import Key
@@ -46,6 +47,7 @@ from muster.store.rules import Deletion
 log = logging.getLogger(__name__)
 PAUSE_S = 1.0  # after a fault
 CYCLES_MOST = 512  # of one pass: what is decided is to be seen soon
+_NEWS_MOST = 60  # pauses until news of an object comes that somebody else has written
 _LEAST_WAIT_S = 0.05  # until it is time for something: clocks are not exact
 
 Result = TypeVar("Result")
@@ -64,6 +66,13 @@ class Decided:
     decisions: dict[str, list[Decision]] = field(default_factory=dict)  # by workload
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     cycles: int = 0
+
+
+class Unanswered(NamedTuple):
+    """A write that may have been made, or may yet be."""
+
+    write: Write
+    revision: int  # of the object that was decided on
 
 
 class Scheduler:
@@ -86,6 +95,7 @@ class Scheduler:
         self._untold: dict[str, Verdict] = {}  # why those wait that nobody was told of yet, the oldest first
         self._allowance = Allowance(0.0, 0)
         self.is_pausing = False
+        self._unanswered: dict[Key, Unanswered] = {}  # writes of which nobody knows whether they were made
         feed.listen(self._hear)
 
     def keep(self, pace: Pace) -> None:
@@ -154,6 +164,7 @@ class Scheduler:
 
     async def run_once(self) -> None:
         """Take in, decide, carry out; own writes are seen before anything is taken in."""
+        await self._find_out()
         for resource, revision in self._written.items():
             await self._view.reaches(resource, revision)
         now = max(self._clock.now_s(), self.cache.state.now)
@@ -164,6 +175,32 @@ class Scheduler:
         touched, self.cache.touched = self.cache.touched | decided.decisions.keys(), set()
         self._queues.count(state, sorted(touched))
         await self._tell_beside(events, now)
+
+    async def _find_out(self) -> None:
+        """Learn what has become of writes without an answer, before anything else is given away.
+
+        Each is made once more: it asks for the state that it was decided on, so only one of the two takes effect,
+        however late the other arrives. Where that is refused, there is news of the object on its way.
+        """
+        for key, one in list(self._unanswered.items()):
+            try:
+                await self._write(one.write)
+            except (Conflict, NotFound):
+                await self._changed(key, one.revision)
+            except Unavailable:
+                raise
+            except (StoreError, InvalidObject) as problem:
+                log.warning("%s was not written: %s", key, problem)
+            del self._unanswered[key]
+            self.cache.look_again(key)
+
+    async def _changed(self, key: Key, revision: int) -> None:
+        """Wait until an object is known to have changed; for a while only, since not every refusal comes of that."""
+        for _ in range(_NEWS_MOST):
+            record = self._view.record(key)
+            if record is None or record.revision != revision:
+                return
+            await self._clock.sleep(PAUSE_S)
 
     async def _carry_out(self, state: EngineState, decided: Decided, now: float) -> list[list[Event]]:
         """Write all that was decided, at once: each write is about one object and asks for the state it was seen in.
@@ -198,6 +235,7 @@ class Scheduler:
     async def _carried_out(self, writer: Writer, workload: str, decision: Decision) -> list[Event]:
         """Make the write of a decision, and say what to tell; where it fails the object is read anew, and counts so."""
         key = key_of(workload)
+        sent: Write | None = None
         obj = self.cache.seen(key)
         if obj is None:
             self.cache.look_again(key)  # it has changed while it was thought about
@@ -210,13 +248,16 @@ class Scheduler:
             ):
                 return waits
             if write is not None:
-                await self._write(write)
+                sent = write
+                await self._write(sent)
                 return events_of_decision(decision)
         except (Conflict, NotFound) as problem:
             log.debug("%s was not written: %s", workload, problem)
             self.cache.look_again(key)
         except StoreError as problem:
             log.warning("%s was not written: %s", workload, problem)
+            if isinstance(problem, Unavailable) and sent is not None:
+                self._unanswered[key] = Unanswered(sent, int(obj["metadata"]["resourceVersion"]))
             self.cache.look_again(key)
             self._is_to_pause = True
         except InvalidObject as problem:

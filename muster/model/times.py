@@ -34,6 +34,11 @@ def moment_text(seconds: float) -> str:
     return _second_text(int(seconds))
 
 
+def micro_time(seconds: float) -> str:
+    """The moment with its microseconds, as Kubernetes stores it in leases."""
+    return f"{moment_text(seconds)[:-1]}.{int(seconds % 1 * 1_000_000):06d}Z"
+
+
 @lru_cache(maxsize=64)  # the same second is written many times over
 def _second_text(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import Any, TypeVar, TypeVarTuple
 
+_FAREWELLS = 3  # times that work is told to end
 CALLS_MOST = 1_000_000  # of one instant; work that goes on longer than that goes on for ever
 
 Result = TypeVar("Result")
@@ -47,6 +48,14 @@ class StillLoop(asyncio.SelectorEventLoop):
                 due.popleft()._run()
                 left -= 1
                 assert left, "work goes on and on without any time passing"
+
+    def close(self) -> None:
+        """End all work, also what goes on for a while after it was told to, and be gone."""
+        for _ in range(_FAREWELLS):
+            for task in asyncio.all_tasks(self):
+                task.cancel()
+            self.run_ready()
+        super().close()
 
     def run_now(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run work that waits for nobody, and all that follows from it."""

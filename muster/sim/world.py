@@ -54,6 +54,7 @@ class World:
         self._complete = cluster.complete
         self._processes = cluster.processes
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._ending: list[asyncio.Task[None]] = []
         self._resources = {(_group(one.api_version), one.kind): name for name, one in cluster.objects.kinds.items()}
         self.loop = StillLoop()
 
@@ -71,6 +72,12 @@ class World:
             self.network.links[name].is_dead = True  # whatever it still tries on its way out
             self._tasks.pop(name).cancel()
         self.loop.run_ready()
+
+    def end(self, name: str) -> None:
+        """Ask a process to end, which it does in its own way and time."""
+        task = self._tasks.pop(name)
+        task.cancel()
+        self._ending = [one for one in self._ending if not one.done()] + [task]
 
     @property
     def running(self) -> tuple[str, ...]:

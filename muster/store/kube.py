@@ -7,10 +7,10 @@ asked for becomes the errors that every store has.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import aiohttp
 import msgspec
@@ -71,12 +71,23 @@ class Answer(NamedTuple):
         return self.status < 300
 
 
+Sent = tuple[Answer, float | None]  # an answer, and after how long to send it again if it was not looked at
+Send = Callable[[], Coroutine[Any, Any, Sent]]
+Guard = Callable[[Send], Coroutine[Any, Any, Sent]]
+
+
+async def at_once(send: Send) -> Sent:
+    """Send a request that nobody has anything against."""
+    return await send()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """How much is asked of the server at once, and for how long."""
 
     in_flight: int = IN_FLIGHT
     timeout_s: float = TIMEOUT_S  # after which a request has ended, whatever came of it
+    write_s: float | None = None  # after which the server gives up a write; None: it decides that itself
 
 
 class _Resource(msgspec.Struct):
@@ -128,14 +139,21 @@ _read_resources = msgspec.json.Decoder(_Resources).decode
 class Kube:
     """A connection to one cluster; to be closed."""
 
-    def __init__(self, access: Access, clock: Clock, *, limits: Limits | None = None) -> None:
+    def __init__(self, access: Access, clock: Clock, *, limits: Limits | None = None, guard: Guard = at_once) -> None:
         self._access = access
         self._clock = clock
         self._limits = limits or Limits()
+        self._guard = guard  # whom writes have to pass when they are sent
         self._room = asyncio.Semaphore(self._limits.in_flight)
         self._session: aiohttp.ClientSession | None = None
         self._places: dict[str, dict[str, Place]] = {}  # by group, by plural
         self.requests = 0  # that were sent, for whoever measures
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def close(self) -> None:
         """Give up all connections."""
@@ -157,11 +175,18 @@ class Kube:
 
         Raises `Unavailable` where there is no answer in time. Whether the request was carried out is not known then.
         """
+        guard = at_once if method == "GET" else self._guard
+        if method != "GET" and self._limits.write_s is not None:
+            query = {**(query or {}), "timeout": f"{int(self._limits.write_s * 1000)}ms"}
+
+        def send() -> Coroutine[Any, Any, Sent]:
+            return self._sent(method, path, query, body, content_type=content_type)
+
         try:
             async with asyncio.timeout(self._limits.timeout_s):
                 while True:
                     async with self._room:
-                        answer, wait_s = await self._sent(method, path, query, body, content_type=content_type)
+                        answer, wait_s = await guard(send)
                     if wait_s is None:
                         return answer
                     await self._clock.sleep(wait_s)
@@ -170,8 +195,8 @@ class Kube:
 
     async def _sent(
         self, method: str, path: str, query: Mapping[str, str] | None, body: bytes | None, *, content_type: str
-    ) -> tuple[Answer, float | None]:
-        """The answer to a request, and after how long to send it again if it was not looked at."""
+    ) -> Sent:
+        """Send a request once."""
         for is_refused in (False, True):
             headers = {**await self._headers(is_refused=is_refused), "Content-Type": content_type}
             self.requests += 1

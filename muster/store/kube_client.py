@@ -36,6 +36,11 @@ class KubeClient:
         self._kube = kube
         self._bound_seen = bound_seen
 
+    async def get(self, key: Key) -> Object:
+        """An object as it is now: the server asks its own store, and not what it remembers."""
+        place = await self._place(key)
+        return _object(key, await self._kube.ask("GET", place.path(key.namespace, key.name)))
+
     async def create(self, resource: str, given: Object) -> Object:
         metadata = given["metadata"]
         key = Key(resource, metadata.get("namespace") or "", metadata.get("name") or "")

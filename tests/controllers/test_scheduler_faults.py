@@ -11,6 +11,10 @@ import pytest
 
 from muster.dialects.kueue.slots_text import recorded_slots
 from muster.model.fields import Fields
+from muster.store.errors import Conflict, Unavailable
+from muster.store.kinds import Object
+from muster.store.objects import Part
+from muster.store.records import Key
 from tests.controllers.cluster import GPU, WORKLOADS, Cluster, node, pod, queue, workload
 from tests.support import is_full_proof
 
@@ -132,3 +136,34 @@ def test_writes_that_fail_are_made_good():
 
     for seed in range(40 if is_full_proof() else 5):
         asyncio.run(story(seed))
+
+
+@pytest.mark.parametrize("lands", ["before", "after", "never"])
+def test_what_has_no_answer_counts_until_it_is_known_what_became_of_it(lands):
+    # A write is under way and nobody knows; meanwhile somebody more urgent comes, who would get the same quota.
+    async def story() -> None:
+        cluster = Cluster()
+        await cluster.set_up(queue("q", {"cpu": "1"}), nodes=[node("n1"), node("n2")])
+        await cluster.add(WORKLOADS, workload("first", "q"))
+        await cluster.start()
+        update, under_way = cluster.client.update, []
+
+        async def without_answer(key: Key, given: Object, part: Part = Part.MAIN) -> Object:
+            if key.resource == WORKLOADS and "admission" in (given.get("status") or {}) and not under_way:
+                under_way.append((key, given, part))
+                if lands == "before":
+                    await update(key, given, part)
+                await cluster.add(WORKLOADS, workload("urgent", "q", priority=9))
+                raise Unavailable("no answer")
+            return await update(key, given, part)
+
+        cluster.client.update = without_answer
+        await cluster.settle(5)
+        if lands == "after":
+            with pytest.raises(Conflict):
+                await update(*under_way[0])
+        await cluster.settle(5)
+        assert [cluster.is_admitted(name) for name in ("first", "urgent")] == [True, False]
+        await cluster.stop()
+
+    asyncio.run(story())

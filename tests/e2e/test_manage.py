@@ -41,9 +41,9 @@ def server(tmp_path_factory) -> Iterator[Muster]:
 def manager(muster: Muster, folder: Path) -> Iterator[subprocess.Popen[str]]:
     (folder / "nodes.yaml").write_text(NODES)
     with (folder / "log").open("a") as log:
-        whole = command(
-            "manage", "--kubeconfig", str(muster.kubeconfig), "--simulated-nodes", str(folder / "nodes.yaml")
-        )
+        # Who is killed holds its lease for a while, and there is nobody else here.
+        whole = command("manage", "--no-leader-elect", "--kubeconfig", str(muster.kubeconfig))
+        whole += ["--simulated-nodes", str(folder / "nodes.yaml")]
         process = subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=log, text=True)
         try:
             assert process.stdout is not None and "manages" in process.stdout.readline(), (folder / "log").read_text()

@@ -12,7 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from muster.store.clock import RealClock
-from muster.store.kube import Kube, Limits
+from muster.store.kube import Guard, Kube, Limits, at_once
 from muster.store.kube_config import Access, FixedCredentials
 
 GROUPS = {
@@ -117,7 +117,9 @@ def bookmark(revision: int, *, is_end: bool = False) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def scripted(*answers: Handler, limits: Limits | None = None) -> AsyncIterator[tuple[Kube, Script, QuickClock]]:
+async def scripted(
+    *answers: Handler, limits: Limits | None = None, guard: Guard = at_once
+) -> AsyncIterator[tuple[Kube, Script, QuickClock]]:
     """A connection to a server that gives these answers."""
     script, clock = Script(list(answers)), QuickClock()
     app = web.Application()
@@ -128,7 +130,7 @@ async def scripted(*answers: Handler, limits: Limits | None = None) -> AsyncIter
     await site.start()
     port = runner.addresses[0][1]
     access = Access(url=f"http://127.0.0.1:{port}", credentials=FixedCredentials({}))
-    kube = Kube(access, clock, limits=limits)
+    kube = Kube(access, clock, limits=limits, guard=guard)
     try:
         yield kube, script, clock
     finally:

@@ -8,7 +8,7 @@ import pytest
 
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.store.errors import AlreadyExists, Conflict, Expired, Forbidden, NotFound, Refused, Unavailable
-from muster.store.kube import Answer, Kube, Limits, problem_of
+from muster.store.kube import Answer, Kube, Limits, Send, Sent, problem_of
 from muster.store.kube_client import KubeClient
 from muster.store.kube_config import Access, FixedCredentials
 from muster.store.objects import Part
@@ -148,5 +148,37 @@ def test_a_deletion_sends_what_must_be_so():
             body = script.asked[0][3]
             assert body["preconditions"] == {"uid": "u", "resourceVersion": "5"}
             assert (body["gracePeriodSeconds"], body["propagationPolicy"]) == (0, "Background")
+
+    asyncio.run(story())
+
+
+def test_writes_pass_a_guard_when_they_are_sent_and_reads_do_not():
+    passed: list[str] = []
+
+    async def guard(send: Send) -> Sent:
+        passed.append("write")
+        return await send()
+
+    async def story() -> None:
+        answers = (says(config("a", 1)), says({}, status=429, Retry_After="1"), says(config("a", 2)))
+        async with scripted(*answers, limits=Limits(write_s=3.0), guard=guard) as (kube, script, _):
+            await KubeClient(kube).get(KEY)
+            assert not passed
+            await KubeClient(kube).update(KEY, config("a", 1))
+            assert passed == ["write", "write"], "it is asked each time that something is sent"
+            assert [query.get("timeout") for _, _, query, _ in script.asked] == [None, "3000ms", "3000ms"]
+
+    asyncio.run(story())
+
+
+def test_a_write_that_a_guard_refuses_is_not_sent():
+    async def guard(_: Send) -> Sent:
+        raise Unavailable("this process does not lead")
+
+    async def story() -> None:
+        async with scripted(guard=guard) as (kube, script, _):
+            with pytest.raises(Unavailable, match="does not lead"):
+                await KubeClient(kube).update(KEY, config("a", 1))
+            assert not script.asked
 
     asyncio.run(story())

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from muster.controllers.loop import Turn
 from muster.controllers.nodes.cards import offered
 from muster.controllers.view import Seen, View
-from muster.model.times import moment_text, parse_moment
+from muster.model.times import micro_time, moment_text, parse_moment
 from muster.store.kinds import Object
 from muster.store.records import Key
 
@@ -77,7 +77,7 @@ class Heartbeats:
             "spec": {
                 "holderIdentity": metadata["name"],
                 "leaseDurationSeconds": max(LEASE_S, int(4 * self._pause_s)),
-                "renewTime": moment_text(now_s)[:-1] + f".{int(now_s % 1 * 1_000_000):06d}Z",
+                "renewTime": micro_time(now_s),
             },
         }
 

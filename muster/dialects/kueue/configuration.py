@@ -8,7 +8,7 @@ have a block of their own, because Kueue would refuse them in its file.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -20,6 +20,7 @@ from muster.dialects.kueue.plain import copied, without_nulls
 from muster.dialects.kueue.schema import Flag, Struct, shape_problems, unknown_fields, with_defaults
 from muster.dialects.kueue.transformations import RequestRules, Transformation
 from muster.dialects.kueue.warning import ObjectWarning
+from muster.model.election import Election
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields, shown
 from muster.model.labels import Operator, Requirement, Selector, read_selector
@@ -38,6 +39,7 @@ _TYPED = frozenset(
         "apiVersion",
         "kind",
         "namespace",
+        "leaderElection",
         "manageJobsWithoutQueueName",
         "managedJobsNamespaceSelector",
         "waitForPodsReady",
@@ -144,6 +146,7 @@ class KueueConfiguration:
     multikueue: MultiKueueSettings
     feature_gates: FeatureGates
     retention: RetentionPolicies
+    election: Election
     rest: Mapping[str, Any]  # what has no part in decisions, by its name in the file
 
 
@@ -296,6 +299,7 @@ def _typed(fields: Fields, version: str, gates: FeatureGates) -> KueueConfigurat
         multikueue=_multikueue(fields.child("multiKueue"), gates),
         feature_gates=gates,
         retention=_retention(fields.child("objectRetentionPolicies").child("workloads")),
+        election=_election(fields.child("leaderElection")),
         rest=MappingProxyType({name: copied(value) for name, value in fields.values.items() if name not in _TYPED}),
     )
 
@@ -392,4 +396,18 @@ def _retention(block: Fields) -> RetentionPolicies:
     return RetentionPolicies(
         after_finished_s=_seconds_or_none(block, "afterFinished"),
         after_deactivated_s=_seconds_or_none(block, "afterDeactivatedByKueue"),
+    )
+
+
+def _election(block: Fields) -> Election:
+    election = Election(
+        is_on=block.flag("leaderElect"), name=block.text("resourceName"), namespace=block.text("resourceNamespace")
+    )
+    if not election.is_on:
+        return election  # nobody has looked at the durations
+    return replace(
+        election,
+        lease_s=_seconds(block, "leaseDuration"),
+        renew_deadline_s=_seconds(block, "renewDeadline"),
+        retry_s=_seconds(block, "retryPeriod"),
     )

@@ -1,11 +1,12 @@
-"""Checks of the parts of Kueue's Configuration that say how its servers run; Muster keeps them and decides nothing by
-them, but a file that Kueue would not start with is not accepted here either."""
+"""Checks of the parts of Kueue's Configuration that say how its servers run; Muster keeps most of them and decides
+nothing by them, but a file that Kueue would not start with is not accepted here either."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from ipaddress import ip_address
 
+from muster.dialects.kueue.durations import NANOSECONDS, duration_ns
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields, shown
 from muster.model.labels import dns1035_label_problem, dns1123_subdomain_problem, label_key_problem
@@ -23,6 +24,8 @@ def server_problems(fields: Fields) -> Problems:
     """What Kueue would not start with in these parts."""
     yield from _certificates(fields.child("internalCertManagement"))
     yield from _tls(fields.child("tls"))
+    if fields.child("leaderElection").flag("leaderElect"):
+        yield from _leader_election(fields.child("leaderElection"))
     if fields.has("visibilityServer"):
         yield from _visibility(fields.child("visibilityServer"))
     yield from _custom_labels(fields.child("metrics"))
@@ -48,6 +51,23 @@ def _tls(block: Fields) -> Problems:
         if not name.startswith("TLS_") or len(name) > 64 or not name.replace("_", "").isalnum():
             hint = "give the name of a suite, such as TLS_AES_128_GCM_SHA256"
             yield block.error(f"cipherSuites[{index}]", f"is {shown(name)}", hint)
+
+
+def _leader_election(block: Fields) -> Problems:
+    lease, deadline, retry = (
+        duration_ns(block.raw(name), block.at(name)) for name in ("leaseDuration", "renewDeadline", "retryPeriod")
+    )
+    if retry <= 0:
+        yield block.error("retryPeriod", f"is {shown(block.raw('retryPeriod'))}", "give more than zero, such as 2s")
+    if deadline * 5 <= retry * 6:
+        hint = "give more than 1.2 times the retryPeriod, such as 10s"
+        yield block.error("renewDeadline", f"is {shown(block.raw('renewDeadline'))}", hint)
+    if lease < deadline + NANOSECONDS:
+        # Kueue takes any more. In what is between them the last writes of a leader have to arrive.
+        hint = "give at least a second more than the renewDeadline, such as 15s"
+        yield block.error("leaseDuration", f"is {shown(block.raw('leaseDuration'))}", hint)
+    if block.text("resourceLock") != "leases":
+        yield block.error("resourceLock", f"is {shown(block.text('resourceLock'))}", "give leases: there is no other")
 
 
 def _visibility(block: Fields) -> Problems:

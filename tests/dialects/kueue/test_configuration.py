@@ -20,6 +20,7 @@ from muster.dialects.kueue.configuration import (
 )
 from muster.dialects.kueue.configuration_schema import HUB, OLDER
 from muster.dialects.kueue.transformations import Transformation
+from muster.model.election import Election
 from muster.model.errors import InvalidObject, InvalidObjects
 
 NAME = "kubernetes.io/metadata.name"
@@ -179,6 +180,15 @@ def test_other_clusters() -> None:
     assert found.external_frameworks == ("A.v1.b.c",)
     off = read(multiKueue=block, featureGates={"MultiKueueIncrementalDispatcherConfig": False})
     assert off.multikueue.step_size == 3
+
+
+def test_elections() -> None:
+    assert read().election == Election()
+    found = read(
+        leaderElection={"leaseDuration": "60s", "renewDeadline": "40s", "resourceNamespace": "muster"}
+    ).election
+    assert (found.lease_s, found.renew_deadline_s, found.retry_s, found.namespace) == (60, 40, 2, "muster")
+    assert not read(leaderElection={"leaderElect": False, "leaseDuration": "1s"}).election.is_on
 
 
 def test_what_decides_nothing_is_kept() -> None:

@@ -54,6 +54,10 @@ def labels(*items: Any) -> Any:
     return {"metrics": {"customLabels": list(items)}}
 
 
+def election(**fields: Any) -> Any:
+    return {"leaderElection": fields}
+
+
 DEVICES = "resources.deviceClassMappings"
 LABELS = "metrics.customLabels"
 
@@ -284,6 +288,15 @@ LABELS = "metrics.customLabels"
             id="no names",
         ),
         pytest.param({"internalCertManagement": {"enable": False, "webhookServiceName": "1a"}}, [], id="names unused"),
+        pytest.param(election(leaseDuration="137s", renewDeadline="107s", retryPeriod="26s"), [], id="a patient lease"),
+        pytest.param(
+            election(leaseDuration="10.9s", retryPeriod="9s"),
+            ["leaderElection.renewDeadline", "leaderElection.leaseDuration"],
+            id="a lease that ends too early",
+        ),
+        pytest.param(election(retryPeriod="0s"), ["leaderElection.retryPeriod"], id="no pause between renewals"),
+        pytest.param(election(resourceLock="endpoints"), ["leaderElection.resourceLock"], id="no lock"),
+        pytest.param(election(leaderElect=False, leaseDuration="1s"), [], id="a lease unused"),
         pytest.param({"tls": {"minVersion": "1.2"}}, ["tls.minVersion"], id="no version of TLS"),
         pytest.param(
             {"tls": {"minVersion": "VersionTLS13", "cipherSuites": ["TLS_AES_128_GCM_SHA256"]}}, ["tls.cipherSuites"],
