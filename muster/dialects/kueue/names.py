@@ -20,6 +20,9 @@ WORKLOAD = f"{GROUP}/workload"
 
 # Muster's own: a workload that says false here is no victim, where the setting to honour it is on.
 PREEMPTIBLE = "muster.dev/preemptible"
+# Also Muster's: a LocalQueue or ClusterQueue whose annotation says so leaves the choice of nodes to kube-scheduler.
+PLACEMENT = "muster.dev/placement"
+KUBE_SCHEDULER = "kube-scheduler"
 
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
