@@ -62,26 +62,40 @@ def configurations(configuration: Configuration, reached: Reached, own_user: str
     return webhook_configurations(asking, reached)
 
 
-async def run_hooks(
-    configuration: Configuration, cluster: Cluster, clock: Clock, options: HookOptions | None = None
-) -> None:
-    """Serve the webhooks until cancelled."""
-    chosen = options or HookOptions()
-    settings = configuration.webhooks
-    app = HookApp(Rules(hook_rules(configuration, chosen.own_user), cluster))
-    served = ServedCertificate()
-    # Whoever asks is not asked who they are: answers follow from the question, and nothing is kept.
-    listening = listen(settings.host or "::", settings.port, is_authenticated=True)
-    try:
-        async with asyncio.TaskGroup() as group:
-            if settings.makes_certificates:
-                reached = chosen.reached or reached_by_service(configuration)
-                secret = Key("secrets", settings.namespace, settings.secret)
-                keeper = Certificates(cluster, clock, served=served, secret=secret, reached=reached)
-                group.create_task(keeper.run())
-            else:
-                group.create_task(follow_files(settings.folder, served, clock))
-            port = listening.getsockname()[1]
-            group.create_task(serve_hooks(app, listening, served, lambda: chosen.on_ready(port)))
-    finally:
-        listening.close()
+class WebhookServer:
+    """The webhooks of one process, and their certificate."""
+
+    def __init__(
+        self, configuration: Configuration, cluster: Cluster, clock: Clock, options: HookOptions | None = None
+    ) -> None:
+        self._options = options or HookOptions()
+        self._settings = settings = configuration.webhooks
+        self._app = HookApp(Rules(hook_rules(configuration, self._options.own_user), cluster))
+        self._served = ServedCertificate()
+        self._clock = clock
+        self.certificates: Certificates | None = None  # None: somebody else keeps them as files
+        if settings.makes_certificates:
+            self.certificates = Certificates(
+                cluster,
+                clock,
+                served=self._served,
+                secret=Key("secrets", settings.namespace, settings.secret),
+                reached=self._options.reached or reached_by_service(configuration),
+            )
+
+    async def run(self) -> None:
+        """Answer until cancelled."""
+        settings = self._settings
+        # Whoever asks is not asked who they are: answers follow from the question, and nothing is kept.
+        listening = listen(settings.host or "::", settings.port, is_authenticated=True)
+        port = listening.getsockname()[1]
+        keeping = self.certificates
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(
+                    keeping.run() if keeping else follow_files(settings.folder, self._served, self._clock)
+                )
+                serving = serve_hooks(self._app, listening, self._served, lambda: self._options.on_ready(port))
+                group.create_task(serving)
+        finally:
+            listening.close()

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,7 @@ import yaml
 
 from muster.apiserver.hooks.configurations import Reached, conversion
 from muster.app.config import Configuration, WebhookSettings
-from muster.app.hooks import HookOptions, configurations, run_hooks
+from muster.app.hooks import HookOptions, WebhookServer, configurations
 from muster.store.clock import RealClock
 from muster.store.errors import AlreadyExists, Conflict, Unavailable
 from muster.store.records import Key
@@ -81,44 +81,49 @@ def _good(key: Key, answer: Answer) -> Json:
     return answer.json
 
 
-class HookServer:
+class HookThread:
     """The webhooks in a thread of their own."""
 
     def __init__(self, plane: Plane, configuration: Configuration, reached: Reached) -> None:
-        self._plane = plane
-        self._configuration = configuration
-        self._reached = reached
-        self._loop = asyncio.new_event_loop()
         self._ready: Future[int] = Future()
-        self._task: asyncio.Task[None] | None = None
+        self._loop = asyncio.new_event_loop()
+        self._ended = asyncio.Event()
+        options = HookOptions(reached=reached, on_ready=self._ready.set_result)
+        self._server = WebhookServer(configuration, PlaneCluster(plane.client), RealClock(), options)
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
-        async def main() -> None:
-            self._task = asyncio.current_task()
-            options = HookOptions(reached=self._reached, on_ready=self._ready.set_result)
-            try:
-                await run_hooks(self._configuration, PlaneCluster(self._plane.client), RealClock(), options)
-            except asyncio.CancelledError:
-                pass
-            except BaseException as problem:
-                if not self._ready.done():
-                    self._ready.set_exception(problem)
-                raise
-
         try:
-            self._loop.run_until_complete(main())
+            self._loop.run_until_complete(self._serve())
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        except BaseException as problem:
+            if not self._ready.done():
+                self._ready.set_exception(problem)
+            raise
         finally:
             self._loop.close()
+
+    async def _serve(self) -> None:
+        serving = asyncio.create_task(self._server.run())
+        ended = asyncio.create_task(self._ended.wait())
+        await asyncio.wait((serving, ended), return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        serving.cancel()
+        with suppress(asyncio.CancelledError):
+            await serving
 
     def start(self) -> None:
         self._thread.start()
         self._ready.result(HEARD_S)
 
+    def renew(self) -> None:
+        """Have a new certificate made, shown and trusted."""
+        keeping = self._server.certificates
+        assert keeping is not None, "the webhooks make their own certificates"
+        asyncio.run_coroutine_threadsafe(keeping.settle(is_renewed=True), self._loop).result(HEARD_S)
+
     def stop(self) -> None:
-        if self._task is not None:
-            self._loop.call_soon_threadsafe(self._task.cancel)
+        self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(HEARD_S)
         assert not self._thread.is_alive(), "the webhooks do not end"
 
@@ -133,7 +138,7 @@ class Hooked:
         self.client = plane.client
         self.configuration = replace(configuration, webhooks=settings)
         self.reached = Reached(url=f"https://127.0.0.1:{port}")
-        self.server: HookServer | None = None
+        self.server: HookThread | None = None
 
     def install(self) -> None:
         """Have the API server know the kinds, and whom to ask about them."""
@@ -156,7 +161,7 @@ class Hooked:
 
     def start(self) -> None:
         """Start the webhooks, and wait until they are asked and believed."""
-        self.server = HookServer(self.plane, self.configuration, self.reached)
+        self.server = HookThread(self.plane, self.configuration, self.reached)
         self.server.start()
         self.until(self._is_asked)
 

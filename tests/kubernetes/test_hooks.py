@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from muster.app.config import Configuration
+from tests.kubernetes.canary import SECRET, canary
 from tests.kubernetes.hooked import JOBS, PODS, Hooked, a_cluster_queue, a_job, a_pod, hooked
 from tests.kubernetes.plane import started
 from tests.support import proof_count, shared
@@ -142,3 +145,51 @@ def test_without_muster_nothing_unmanaged_is_refused_and_nothing_managed_starts(
     assert sum(one.startswith("down-free-") for one in names) == count
     assert not any(one.startswith("down-held-") for one in names)
     assert world.made(PODS, a_pod("up-again"))["spec"]["schedulingGates"] == [GATE]
+
+
+# Certificates --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.prove
+def test_no_call_fails_while_certificates_are_renewed(world, tmp_path):
+    made_before = world.client.request("GET", SECRET).json["data"]["tls.crt"]
+    with canary(world, tmp_path / "canary") as bird, under_load(world) as load:
+        for _ in range(proof_count(100)):
+            calls = load.calls
+            world.server.renew()
+            bird.wait()
+            world.until(lambda calls=calls: load.calls >= calls + len(load.threads) or bool(load.failures))
+            assert not load.failures
+    assert not load.failures
+    assert world.client.request("GET", SECRET).json["data"]["tls.crt"] != made_before
+
+
+class Load:
+    """Threads that have the webhooks asked, each time on a connection of their own to the API server."""
+
+    def __init__(self, world: Hooked) -> None:
+        self.calls = 0
+        self.failures: list[bytes] = []
+        self.is_over = threading.Event()
+        self._world = world
+        self.threads = [threading.Thread(target=self._run, args=(number,), daemon=True) for number in range(3)]
+
+    def _run(self, number: int) -> None:
+        while not self.is_over.is_set():
+            answer = self._world.client.request("POST", f"{JOBS}?dryRun=All", a_job(f"load-{number}"))
+            if answer.status != 201 or answer.json["spec"]["suspend"] is not True:
+                self.failures.append(answer.body)
+            self.calls += 1
+
+
+@contextmanager
+def under_load(world: Hooked) -> Iterator[Load]:
+    load = Load(world)
+    for thread in load.threads:
+        thread.start()
+    try:
+        yield load
+    finally:
+        load.is_over.set()
+        for thread in load.threads:
+            thread.join()
