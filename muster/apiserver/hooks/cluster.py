@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from muster.apiserver.admission.jobs import QUEUES, Look
+from muster.apiserver.admission.jobs import Look
 from muster.apiserver.requests import User
 from muster.apiserver.rights.access import refusal
-from muster.apiserver.rights.rbac import Question
+from muster.apiserver.rights.submission import question_of_use
 from muster.store.kinds import Object
 from muster.store.records import Key
 
 Result = TypeVar("Result")
-USE = "use"  # the verb on LocalQueues that lets somebody submit to one
 _REVIEWS = "subjectaccessreviews.authorization.k8s.io"
 _MOST_LOOKS = 32  # more than any rule has: labels, queues, classes, and the owners of owners
 
@@ -62,8 +61,8 @@ async def looked_up(cluster: Cluster, rule: Callable[[Look], Result]) -> Result:
 
 async def check_use(cluster: Cluster, user: User, namespace: str, queue: str) -> None:
     """Refuse whoever may not use a queue, in the words in which Kubernetes refuses everything."""
-    asked = Question(USE, *_group_of(QUEUES), namespace=namespace, name=queue)
-    attributes = {"verb": USE, "group": asked.group, "resource": asked.resource, "namespace": namespace, "name": queue}
+    asked = question_of_use(namespace, queue)
+    attributes = {name: getattr(asked, name) for name in ("verb", "group", "resource", "namespace", "name")}
     spec: Object = {"user": user.name, "groups": list(user.groups), "resourceAttributes": attributes}
     if user.uid:
         spec["uid"] = user.uid
@@ -73,8 +72,3 @@ async def check_use(cluster: Cluster, user: User, namespace: str, queue: str) ->
     status = (await cluster.create(_REVIEWS, review)).get("status") or {}
     if status.get("allowed") is not True:
         raise refusal(user, asked)
-
-
-def _group_of(resource: str) -> tuple[str, str]:
-    plural, _, group = resource.partition(".")
-    return group, plural
