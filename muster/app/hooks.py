@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
 
 from muster.apiserver.hooks.admission import HookRules, Rules
 from muster.apiserver.hooks.asgi import HookApp
@@ -18,10 +19,13 @@ from muster.apiserver.hooks.serving import ServedCertificate, follow_files, serv
 from muster.apiserver.server import listen
 from muster.app.config import Configuration
 from muster.app.job_control import job_rules, managed_kinds
+from muster.model.errors import InvalidObject
+from muster.model.fields import shown
 from muster.store.clock import Clock
 from muster.store.kinds import Object
 from muster.store.records import Key
 
+SERVICE = "service"
 SCHEDULER = "muster"  # who finds nodes for the pods of managed jobs
 
 
@@ -48,6 +52,16 @@ def reached_by_service(configuration: Configuration) -> Reached:
     """Where an API server finds the webhooks of an installation."""
     settings = configuration.webhooks
     return Reached(service=settings.service, namespace=settings.namespace)
+
+
+def reached_at(where: str, configuration: Configuration) -> Reached:
+    """Where an API server finds the webhooks: at a URL, or by the service; raises `InvalidObject`."""
+    if where == SERVICE:
+        return reached_by_service(configuration)
+    place = urlsplit(where)
+    if place.scheme != "https" or not place.hostname or place.path.strip("/") or place.query or place.fragment:
+        raise InvalidObject("--webhooks", f"is {shown(where)}", f"give {SERVICE}, or a URL such as https://muster:9443")
+    return Reached(url=where.rstrip("/"))
 
 
 def configurations(configuration: Configuration, reached: Reached, own_user: str = "") -> list[Object]:

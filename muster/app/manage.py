@@ -13,8 +13,11 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from muster.apiserver.hooks.configurations import Reached
 from muster.app import played_nodes
 from muster.app.config import Configuration
+from muster.app.hook_cluster import KubeCluster
+from muster.app.hooks import HookOptions, WebhookServer
 from muster.app.job_control import JobControl, job_indexes, job_resources
 from muster.app.played_nodes import PlayedNodes
 from muster.app.scheduling import INDEXES, Scheduling
@@ -25,6 +28,7 @@ from muster.controllers.nodes.pools import Pool
 from muster.controllers.pace import Pace
 from muster.controllers.view import View
 from muster.store.clock import Clock, RealClock
+from muster.store.errors import StoreError
 from muster.store.kube import Kube, Limits
 from muster.store.kube_client import KubeClient
 from muster.store.kube_config import Access
@@ -33,6 +37,7 @@ from muster.store.readings import Readings
 
 log = logging.getLogger(__name__)
 SCHEDULERS = frozenset({"muster", "volcano", "yunikorn"})  # whose pods are bound where nothing is configured
+_ASKED_AGAIN_S = 1.0
 PACE = Pace(queue_s=5.0, refusals_per_s=20.0, refusals_at_once=100)
 
 
@@ -44,6 +49,7 @@ class ManageOptions:
     limits: Limits = field(default_factory=Limits)
     configuration: Configuration = field(default_factory=Configuration)
     pools: tuple[Pool, ...] = ()  # of simulated nodes, which are played here
+    hooks: Reached | None = None  # where the cluster finds the webhooks; None: they are not served
 
 
 async def run_beside(options: ManageOptions, on_ready: Callable[[], None]) -> None:
@@ -53,10 +59,16 @@ async def run_beside(options: ManageOptions, on_ready: Callable[[], None]) -> No
     for sign in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(sign, stopped.set)
     kube = Kube(options.access, clock, limits=options.limits)
+    # One for the webhooks alone: see `hook_cluster`.
+    hooks_kube = Kube(options.access, clock, limits=options.limits)
+    works = [work(kube, clock, options, on_ready)]
+    if options.hooks is not None:
+        works.append(answer_hooks(hooks_kube, clock, options.configuration, options.hooks))
     try:
-        await _until(stopped, work(kube, clock, options, on_ready))
+        await _until(stopped, run_together(*works))
     finally:
         await kube.close()
+        await hooks_kube.close()
 
 
 async def _until(stopped: asyncio.Event, working: Coroutine[Any, Any, None]) -> None:
@@ -67,6 +79,20 @@ async def _until(stopped: asyncio.Event, working: Coroutine[Any, Any, None]) -> 
         await task  # it fails, and says why
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def answer_hooks(kube: Kube, clock: Clock, configuration: Configuration, reached: Reached) -> None:
+    """Answer the cluster's questions about objects on their way in, until cancelled; whoever leads or not."""
+    cluster = KubeCluster(kube, clock)
+    while True:
+        try:
+            own_user = await cluster.own_user()
+            break
+        except StoreError as problem:
+            log.warning("the webhooks wait for the cluster: %s", problem)
+            await clock.sleep(_ASKED_AGAIN_S)
+    options = HookOptions(own_user=own_user, reached=reached)
+    await run_together(cluster.run(), WebhookServer(configuration, cluster, clock, options).run())
 
 
 async def work(kube: Kube, clock: Clock, options: ManageOptions, on_ready: Callable[[], None]) -> None:

@@ -19,11 +19,12 @@ import yaml
 
 from muster.apiserver.hooks.configurations import Reached, conversion
 from muster.app.config import Configuration, WebhookSettings
+from muster.app.hook_cluster import KubeCluster
 from muster.app.hooks import HookOptions, WebhookServer, configurations
+from muster.controllers.feed import run_together
 from muster.store.clock import RealClock
-from muster.store.errors import AlreadyExists, Conflict, Unavailable
-from muster.store.records import Key
-from tests.kubernetes.client import Answer, Client
+from muster.store.kube import Kube
+from muster.store.kube_config import read_kubeconfig
 from tests.kubernetes.plane import POLL_S, Plane, free_ports
 from tests.support import shared
 
@@ -33,53 +34,6 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 KINDS = ("clusterqueues", "localqueues", "resourceflavors", "workloads", "workloadpriorityclasses")
 CONVERTED = ("clusterqueues", "localqueues")  # each new certificate changes these; of others that takes seconds
-_GROUPS = {
-    "": "/api/v1",
-    "batch": "/apis/batch/v1",
-    "kueue.x-k8s.io": "/apis/kueue.x-k8s.io/v1beta2",
-    "authorization.k8s.io": "/apis/authorization.k8s.io/v1",
-    "admissionregistration.k8s.io": ADMISSION,
-    "apiextensions.k8s.io": "/apis/apiextensions.k8s.io/v1",
-}
-
-
-class PlaneCluster:
-    """What webhooks need of a cluster, by plain requests."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    async def get(self, key: Key) -> Json | None:
-        answer = await self._ask("GET", f"{_path(key.resource, key.namespace)}/{key.name}")
-        return None if answer.status == 404 else _good(key, answer)
-
-    async def create(self, resource: str, given: Json) -> Json:
-        metadata = given["metadata"]
-        key = Key(resource, metadata.get("namespace") or "", metadata.get("name") or "")
-        return _good(key, await self._ask("POST", _path(resource, key.namespace), given))
-
-    async def update(self, key: Key, given: Json) -> Json:
-        return _good(key, await self._ask("PUT", f"{_path(key.resource, key.namespace)}/{key.name}", given))
-
-    async def _ask(self, method: str, path: str, body: Json | None = None) -> Answer:
-        try:
-            return await asyncio.to_thread(self._client.request, method, path, body)
-        except OSError as problem:
-            raise Unavailable(str(problem)) from None
-
-
-def _path(resource: str, namespace: str) -> str:
-    plural, _, group = resource.partition(".")
-    return f"{_GROUPS[group]}{f'/namespaces/{namespace}' if namespace else ''}/{plural}"
-
-
-def _good(key: Key, answer: Answer) -> Json:
-    if answer.status == 409:
-        is_there = answer.json["reason"] == "AlreadyExists"
-        raise AlreadyExists(key) if is_there else Conflict(key, answer.json["message"])
-    if answer.status >= 300:
-        raise Unavailable(answer.body.decode()[:500])
-    return answer.json
 
 
 class HookThread:
@@ -89,8 +43,10 @@ class HookThread:
         self._ready: Future[int] = Future()
         self._loop = asyncio.new_event_loop()
         self._ended = asyncio.Event()
-        options = HookOptions(reached=reached, on_ready=self._ready.set_result)
-        self._server = WebhookServer(configuration, PlaneCluster(plane.client), RealClock(), options)
+        self._plane = plane
+        self._configuration = configuration
+        self._options = HookOptions(reached=reached, on_ready=self._ready.set_result)
+        self._server: WebhookServer | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
@@ -105,13 +61,18 @@ class HookThread:
             self._loop.close()
 
     async def _serve(self) -> None:
-        serving = asyncio.create_task(self._server.run())
+        clock = RealClock()
+        kube = Kube(read_kubeconfig(self._plane.kubeconfig), clock)
+        cluster = KubeCluster(kube, clock)
+        self._server = WebhookServer(self._configuration, cluster, clock, self._options)
+        serving = asyncio.create_task(run_together(self._server.run(), cluster.run()))
         ended = asyncio.create_task(self._ended.wait())
         await asyncio.wait((serving, ended), return_when=asyncio.FIRST_COMPLETED)
         ended.cancel()
         serving.cancel()
         with suppress(asyncio.CancelledError):
             await serving
+        await kube.close()
 
     def start(self) -> None:
         self._thread.start()
@@ -119,8 +80,8 @@ class HookThread:
 
     def renew(self) -> None:
         """Have a new certificate made, shown and trusted."""
+        assert self._server is not None and self._server.certificates is not None, "they make their own certificates"
         keeping = self._server.certificates
-        assert keeping is not None, "the webhooks make their own certificates"
         asyncio.run_coroutine_threadsafe(keeping.settle(is_renewed=True), self._loop).result(HEARD_S)
 
     def stop(self) -> None:
@@ -139,6 +100,7 @@ class Hooked:
         self.client = plane.client
         self.configuration = replace(configuration, webhooks=settings)
         self.reached = Reached(url=f"https://127.0.0.1:{port}")
+        self.webhook_block = {"host": settings.host, "port": settings.port}  # as a configuration has it
         self.server: HookThread | None = None
 
     def install(self) -> None:
@@ -151,7 +113,8 @@ class Hooked:
                 definition["spec"]["conversion"] = conversion(self.reached)
             self.made(DEFINITIONS, definition)
         for kind in KINDS:
-            self.until(lambda kind=kind: self.client.request("GET", _path(f"{kind}.kueue.x-k8s.io", "")).status == 200)
+            path = f"/apis/kueue.x-k8s.io/v1beta2/{kind}"
+            self.until(lambda path=path: self.client.request("GET", path).status == 200)
         for one in configurations(self.configuration, self.reached):
             self.made(f"{ADMISSION}/{one['kind'].lower()}s", one)
 
@@ -165,7 +128,7 @@ class Hooked:
         """Start the webhooks, and wait until they are asked and believed."""
         self.server = HookThread(self.plane, self.configuration, self.reached)
         self.server.start()
-        self.until(self._is_asked)
+        self.until(self.is_asked)
 
     def stop(self) -> None:
         """End the webhooks: nobody answers any more."""
@@ -173,7 +136,8 @@ class Hooked:
             self.server.stop()
             self.server = None
 
-    def _is_asked(self) -> bool:
+    def is_asked(self) -> bool:
+        """Whether the API server asks all of the webhooks, and believes them."""
         path = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues?dryRun=All"
         changed = self.client.request("POST", path, a_cluster_queue("probe"))
         answer = self.client.request("POST", path, a_cluster_queue("probe", cohortName="Not valid!"))

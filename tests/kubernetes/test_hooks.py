@@ -14,6 +14,7 @@ import pytest
 from muster.app.config import Configuration
 from tests.kubernetes.canary import SECRET, canary
 from tests.kubernetes.hooked import JOBS, PODS, Hooked, a_cluster_queue, a_job, a_pod, hooked
+from tests.kubernetes.managed import managed
 from tests.kubernetes.plane import started
 from tests.support import proof_count, shared
 
@@ -128,10 +129,11 @@ def _grant(world: Hooked, name: str, rules: list) -> None:
 
 
 @pytest.mark.prove
-def test_without_muster_nothing_unmanaged_is_refused_and_nothing_managed_starts(world):
+def test_without_muster_nothing_unmanaged_is_refused_and_nothing_managed_starts(world, tmp_path):
     count = proof_count(1_000)
     world.stop()
     try:
+        _run_and_kill(world, tmp_path)
         for number in range(count):
             free = world.client.request("POST", PODS, a_pod(f"down-free-{number}", queue=""))
             assert free.status == 201, free.body
@@ -145,6 +147,19 @@ def test_without_muster_nothing_unmanaged_is_refused_and_nothing_managed_starts(
     assert sum(one.startswith("down-free-") for one in names) == count
     assert not any(one.startswith("down-held-") for one in names)
     assert world.made(PODS, a_pod("up-again"))["spec"]["schedulingGates"] == [GATE]
+
+
+def _run_and_kill(world: Hooked, folder: Path) -> None:
+    """Have a whole `muster manage` answer, and end it in the middle of that."""
+    configuration = folder / "configuration.json"
+    frameworks = {"frameworks": ["batch/job", "pod"]}
+    block = {"webhook": world.webhook_block, "integrations": frameworks}
+    configuration.write_text(json.dumps({"kueue": {"configuration": block}}))
+    with managed(world.plane, folder, "--webhooks", world.reached.url, "--config", str(configuration)) as process:
+        world.until(world.is_asked)
+        assert world.made(PODS, a_pod("managed"))["spec"]["schedulingGates"] == [GATE]
+        process.kill()
+        process.wait()
 
 
 # Certificates --------------------------------------------------------------------------------------------------------

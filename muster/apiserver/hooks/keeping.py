@@ -15,6 +15,7 @@ from muster.apiserver.hooks.authorities import Identity, identity_in, is_due, re
 from muster.apiserver.hooks.cluster import Cluster
 from muster.apiserver.hooks.configurations import NAME, Reached, definition_names
 from muster.apiserver.hooks.serving import ServedCertificate
+from muster.model.errors import InvalidObject
 from muster.store.clock import Clock
 from muster.store.errors import AlreadyExists, Conflict, NotFound, StoreError
 from muster.store.kinds import Object
@@ -51,7 +52,7 @@ class Certificates:
             wait_s = LOOKED_AT_S
             try:
                 await self.settle()
-            except (StoreError, ssl.SSLError) as problem:
+            except (StoreError, InvalidObject, ssl.SSLError) as problem:
                 log.warning("the certificate of the webhooks is not settled: %s", problem)
                 wait_s = _TRIED_AGAIN_S
             await self._clock.sleep(wait_s)
