@@ -22,8 +22,10 @@ from muster.app.job_control import JobControl, job_indexes, job_resources
 from muster.app.played_nodes import PlayedNodes
 from muster.app.scheduling import INDEXES, Scheduling
 from muster.controllers.cache import RESOURCES
+from muster.controllers.default_queues import DefaultQueues
 from muster.controllers.feed import run_together
 from muster.controllers.kube_feed import KubeFeed
+from muster.controllers.loop import Loop
 from muster.controllers.nodes.pools import Pool
 from muster.controllers.pace import Pace
 from muster.controllers.view import View
@@ -110,12 +112,14 @@ async def work(kube: Kube, clock: Clock, options: ManageOptions, on_ready: Calla
     scheduling = Scheduling(feed, client, clock, configuration=chosen, think=asyncio.to_thread)
     jobs = JobControl(feed, client, clock, configuration=chosen)
     nodes = PlayedNodes(options.pools, feed, client, clock)
+    beside_hooks = () if options.hooks is None else (Loop(DefaultQueues(), feed, client, clock),)
 
     async def decide() -> None:
         await feed.ready()
         log.info("all objects are known")
         await nodes.register()
         on_ready()
-        await run_together(*scheduling.works(), *jobs.works(), *nodes.works())
+        loops = (loop.run() for loop in beside_hooks)
+        await run_together(*scheduling.works(), *jobs.works(), *nodes.works(), *loops)
 
     await run_together(feed.run(), client.run(), decide())

@@ -20,6 +20,7 @@ from tests.support import proof_count, shared
 
 OLDER, NEWER = "/apis/kueue.x-k8s.io/v1beta1", "/apis/kueue.x-k8s.io/v1beta2"
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1/namespaces/team"
+SHARED = "/apis/batch/v1/namespaces/shared/jobs"  # where there is a queue for jobs that name none
 GATE = {"name": "kueue.x-k8s.io/admission"}
 
 
@@ -140,6 +141,7 @@ def test_without_muster_nothing_unmanaged_is_refused_and_nothing_managed_starts(
             held = world.client.request("POST", PODS, a_pod(f"down-held-{number}"))
             assert (held.status, "failed calling webhook" in held.json["message"]) == (500, True)
         assert world.client.request("POST", JOBS, a_job("down-job")).status == 500
+        assert world.client.request("POST", SHARED, _unnamed()).status == 500
         assert world.client.request("POST", JOBS, a_job("down-free-job", queue="")).status == 201
     finally:
         world.start()
@@ -158,8 +160,28 @@ def _run_and_kill(world: Hooked, folder: Path) -> None:
     with managed(world.plane, folder, "--webhooks", world.reached.url, "--config", str(configuration)) as process:
         world.until(world.is_asked)
         assert world.made(PODS, a_pod("managed"))["spec"]["schedulingGates"] == [GATE]
+        _have_default_queue(world)
         process.kill()
         process.wait()
+
+
+def _have_default_queue(world: Hooked) -> None:
+    """A namespace with a queue for jobs that name none: those wait for Muster, too."""
+    world.client.request("POST", "/api/v1/namespaces", {"metadata": {"name": "shared"}})
+    queue = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue", "metadata": {"name": "default"}}
+    world.made(f"{NEWER}/namespaces/shared/localqueues", {**queue, "spec": {"clusterQueue": "all"}})
+
+    def is_held() -> bool:
+        answer = world.client.request("POST", f"{SHARED}?dryRun=All", _unnamed())
+        return answer.status == 201 and answer.json["spec"]["suspend"] is True
+
+    world.until(is_held)
+
+
+def _unnamed() -> dict:
+    job = a_job("unnamed", queue="")
+    del job["metadata"]["namespace"]
+    return job
 
 
 # Certificates --------------------------------------------------------------------------------------------------------

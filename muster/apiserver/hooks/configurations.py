@@ -13,14 +13,12 @@ from urllib.parse import urlsplit
 from muster.apiserver.hooks.asgi import CONVERT, MUTATE, VALIDATE
 from muster.dialects.kueue.defaults import DEFAULTED_WHEN_CREATED
 from muster.dialects.kueue.kinds import KINDS, VERSIONS
-from muster.dialects.kueue.names import GROUP, NAMESPACE_NAME_LABEL, QUEUE_NAME
+from muster.dialects.kueue.names import GROUP, HAS_DEFAULT_QUEUE, NAMESPACE_NAME_LABEL, QUEUE_NAME
 from muster.engine.contracts import Integration
 from muster.model.labels import Requirement, Selector
 from muster.store.kinds import Object
 
 NAME = "muster"
-# A namespace with this label has a LocalQueue for jobs that name none: those wait for Muster, too.
-DEFAULT_QUEUE = "muster.dev/default-queue"
 TIMEOUT_S = 10
 SYSTEM = "kube-system"
 _JUDGED_STATUS = "workloads"  # whose status holds what is decided
@@ -178,7 +176,7 @@ def _unqueued(asking: Asking) -> Object:
     condition = {"name": "has-no-queue", "expression": f"!{_names_queue('object')} && !{_names_queue('oldObject')}"}
     selector = _namespaces(asking)
     if not asking.manages_without_queue:
-        wanted = {"key": DEFAULT_QUEUE, "operator": "In", "values": ["true"]}
+        wanted = {"key": HAS_DEFAULT_QUEUE, "operator": "In", "values": ["true"]}
         selector = {"matchExpressions": [*selector["matchExpressions"], wanted]}
     return {"namespaceSelector": selector, "matchConditions": [condition]}
 

@@ -23,6 +23,8 @@ PREEMPTIBLE = "muster.dev/preemptible"
 # Also Muster's: a LocalQueue or ClusterQueue whose annotation says so leaves the choice of nodes to kube-scheduler.
 PLACEMENT = "muster.dev/placement"
 KUBE_SCHEDULER = "kube-scheduler"
+# Also Muster's: the label of a namespace that has a LocalQueue for jobs that name none.
+HAS_DEFAULT_QUEUE = "muster.dev/default-queue"
 
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 

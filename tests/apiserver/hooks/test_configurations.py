@@ -6,7 +6,6 @@ import pytest
 
 from muster.apiserver.cel import BOOL, RULE_STEPS, Budget, compile_expression
 from muster.apiserver.hooks.configurations import (
-    DEFAULT_QUEUE,
     Asking,
     Reached,
     conversion,
@@ -16,6 +15,7 @@ from muster.apiserver.hooks.configurations import (
 from muster.apiserver.kinds.admission_variables import OF_CONDITIONS
 from muster.app.config import Configuration
 from muster.app.hooks import configurations, reached_by_service
+from muster.dialects.kueue.names import HAS_DEFAULT_QUEUE
 from muster.model.labels import Operator, Requirement, Selector
 from tests.controllers.jobs_world import KINDS, QUEUE, a_job, a_pod
 
@@ -85,7 +85,7 @@ def test_only_what_has_a_queue_is_asked_about(given, before, has_queue, way):
 
 
 def test_jobs_without_a_queue_are_asked_about_where_there_is_one_for_them():
-    wanted = {"key": DEFAULT_QUEUE, "operator": "In", "values": ["true"]}
+    wanted = {"key": HAS_DEFAULT_QUEUE, "operator": "In", "values": ["true"]}
     for way in ("mutate", "validate"):
         name = f"jobs-without-queue.{way}.muster.dev"
         assert wanted in webhooks()[name]["namespaceSelector"]["matchExpressions"]
