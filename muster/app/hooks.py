@@ -6,6 +6,7 @@ What a configuration says of objects on their way in becomes rules here, the sam
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
@@ -101,7 +102,7 @@ class WebhookServer:
         """Answer until cancelled."""
         settings = self._settings
         # Whoever asks is not asked who they are: answers follow from the question, and nothing is kept.
-        listening = listen(settings.host or "::", settings.port, is_authenticated=True)
+        listening = listen(settings.host or _everywhere(), settings.port, is_authenticated=True)
         port = listening.getsockname()[1]
         keeping = self.certificates
         try:
@@ -113,3 +114,8 @@ class WebhookServer:
                 group.create_task(serving)
         finally:
             listening.close()
+
+
+def _everywhere() -> str:
+    """All addresses of the machine, of both kinds where it has both."""
+    return "::" if socket.has_dualstack_ipv6() else "0.0.0.0"
