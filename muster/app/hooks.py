@@ -17,7 +17,7 @@ from muster.apiserver.hooks.cluster import Cluster
 from muster.apiserver.hooks.configurations import Asking, Reached, webhook_configurations
 from muster.apiserver.hooks.keeping import Certificates
 from muster.apiserver.hooks.serving import ServedCertificate, follow_files, serve_hooks
-from muster.apiserver.server import listen
+from muster.apiserver.server import CannotListen, listen
 from muster.app.config import Configuration
 from muster.app.job_control import job_rules, managed_kinds
 from muster.model.errors import InvalidObject
@@ -102,7 +102,10 @@ class WebhookServer:
         """Answer until cancelled."""
         settings = self._settings
         # Whoever asks is not asked who they are: answers follow from the question, and nothing is kept.
-        listening = listen(settings.host or _everywhere(), settings.port, is_authenticated=True)
+        try:
+            listening = listen(settings.host or _everywhere(), settings.port, is_authenticated=True)
+        except CannotListen as problem:
+            raise InvalidObject("webhook.port", str(problem), "give one that is free") from None
         port = listening.getsockname()[1]
         keeping = self.certificates
         try:
