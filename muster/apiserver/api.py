@@ -10,6 +10,7 @@ from muster.apiserver.admission import Completion
 from muster.apiserver.apply.ownership import Ownership
 from muster.apiserver.rights.access import Access
 from muster.apiserver.rights.service_accounts import ServiceAccounts
+from muster.apiserver.rights.submission import Submission
 from muster.apiserver.rights.tokens import SigningKey
 from muster.apiserver.served import Catalog
 from muster.apiserver.watch_lines import SharedLines
@@ -38,6 +39,7 @@ class Api:
     key: SigningKey = field(default_factory=SigningKey.new)  # of the tokens for service accounts
     nodes: PodStreams = field(default_factory=NoNodes)  # who runs the pods
     usages: Usages = field(default_factory=NoUsages)  # what they say is in use
+    submission: Submission | None = None  # None: whoever may create a job may submit it to any queue
     lines: SharedLines = field(default_factory=SharedLines)
     on_definitions: Callable[[], Awaitable[None]] = _nothing_to_do  # after a definition was written
     access: Access = field(init=False)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muster.apiserver import metrics, reviews, subresources, writes
-from muster.apiserver.answers import Answer, Headers, Joined, Stream, encode, json_answer, text_answer, warning_headers
+from muster.apiserver.answers import Answer, Stream, encode, json_answer, text_answer
 from muster.apiserver.api import Api
 from muster.apiserver.authentication import ANONYMOUS, Authenticator
 from muster.apiserver.certificates import CERTIFIED, Certified
@@ -29,7 +29,8 @@ from muster.apiserver.rights.audit import AuditLog, Entry
 from muster.apiserver.rights.impersonation import acting_as as acting_as_whom
 from muster.apiserver.rights.rbac import Question
 from muster.apiserver.routes import find_target, verb_of
-from muster.apiserver.statuses import Problem, bad_request, no_such_route, problem_of, too_many
+from muster.apiserver.sending import Send, refusal, send_answer
+from muster.apiserver.statuses import Problem, bad_request, no_such_route, too_many
 from muster.apiserver.streams import Streams
 from muster.apiserver.watching import watch_objects
 from muster.model.fields import Fields
@@ -37,7 +38,6 @@ from muster.model.fields import Fields
 if TYPE_CHECKING:
     from muster.apiserver.openapi import Documents
 
-Send = Callable[[Message], Awaitable[None]]
 Backup = Callable[[Path], int]  # writes a copy of all objects to a file, and gives its revision
 log = logging.getLogger(__name__)
 
@@ -93,13 +93,13 @@ class App:
         try:
             answer = await self._answer(exchange, scope, receive)
         except Exception as error:
-            answer = _refusal(error, exchange.request, exchange.target)
+            answer = _refused(error, exchange)
         request = exchange.request
         if isinstance(answer, Stream):
             assert request is not None, "only a request that was read has a stream as its answer"
             await self.streams.send(answer, request, send)
         else:
-            await _send_answer(answer, send, request.warnings if request is not None else [])
+            await send_answer(answer, send, request.warnings if request is not None else [])
         if self._audit is not None and exchange.asked is not None:
             code = 200 if isinstance(answer, Stream) else answer.status
             self._note(exchange, scope, code, received_s)
@@ -138,9 +138,9 @@ class App:
                 assert exchange.request is not None, "it was read"
                 held.enter_context(self.pod_room.one(exchange.request.user.name))
             except Exception as error:
-                answer = _refusal(error, exchange.request, exchange.target)
+                answer = _refused(error, exchange)
                 code = answer.status
-                await _send_answer(answer, send, [], kind="websocket.http.response")
+                await send_answer(answer, send, [], kind="websocket.http.response")
             else:
                 await self._hold(protocol, conversation, Wire(receive, send, scope["extensions"].get(GONE)))
         if self._audit is not None and exchange.asked is not None:
@@ -325,31 +325,7 @@ _VERBS: dict[str, Callable[[Api, Request, Target], Awaitable[Answer]]] = {
 }
 
 
-def _refusal(error: Exception, request: Request | None, target: Target | None) -> Answer:
-    served = target.served if target is not None else None
+def _refused(error: Exception, exchange: _Exchange) -> Answer:
+    target, request = exchange.target, exchange.request
     name = (target.name if target is not None else "") or (request.object_name if request is not None else "")
-    problem = problem_of(error, served, name)
-    if problem is None:
-        # A fault of Muster's own: the log says which, the client only that.
-        log.error("a request failed", exc_info=error)
-        problem = Problem(500, "InternalError", "Internal error occurred: the server's log says more")
-    headers: Headers = ()
-    if problem.retry_after_s:
-        headers = ((b"retry-after", str(problem.retry_after_s).encode()),)
-    if problem.code in (408, 413):
-        headers += ((b"connection", b"close"),)  # the rest of the body is not read
-    if problem.code == 401:
-        headers += ((b"www-authenticate", b"Bearer"),)
-    return Answer(problem.code, encode(problem.status()), headers=headers)
-
-
-async def _send_answer(answer: Answer, send: Send, warnings: list[str], *, kind: str = "http.response") -> None:
-    body = answer.body
-    headers = [(b"content-type", answer.content_type), (b"content-length", str(len(body)).encode()), *answer.headers]
-    headers += warning_headers(warnings)
-    await send({"type": f"{kind}.start", "status": answer.status, "headers": headers})
-    if isinstance(body, Joined):
-        for chunk in body.chunks():
-            await send({"type": f"{kind}.body", "body": chunk, "more_body": True})
-        body = b""
-    await send({"type": f"{kind}.body", "body": body})
+    return refusal(error, target.served if target is not None else None, name)

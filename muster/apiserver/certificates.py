@@ -1,4 +1,7 @@
-"""The server's own authority and certificate, made when there are none or they are about to end. Called at start."""
+"""The server's own authority and certificate, made when there are none or they are about to end. Called at start.
+
+What certificates are made of is used by `hooks.authorities`, too.
+"""
 
 from __future__ import annotations
 
@@ -88,14 +91,14 @@ def client_certificate(files: TlsFiles, user: User, *, days: int, now_s: float) 
     groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in user.groups]
     subject = x509.Name([*groups, x509.NameAttribute(NameOID.COMMON_NAME, user.name)])
     certificate = (
-        _started(subject, authority.subject, key.public_key(), datetime.fromtimestamp(now_s, UTC), days=days)
+        started(subject, authority.subject, key.public_key(), datetime.fromtimestamp(now_s, UTC), days=days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(is_authority=False), critical=True)
+        .add_extension(usage(is_authority=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
         .sign(authority_key, hashes.SHA256())
     )
-    return certificate.public_bytes(serialization.Encoding.PEM), _pem(key)
+    return certificate.public_bytes(serialization.Encoding.PEM), key_pem(key)
 
 
 def prepare(folder: Path, hosts: Iterable[str], now_s: float) -> TlsFiles:
@@ -103,7 +106,7 @@ def prepare(folder: Path, hosts: Iterable[str], now_s: float) -> TlsFiles:
     files = TlsFiles(folder)
     now = datetime.fromtimestamp(now_s, UTC)
     private_folder(folder)
-    wanted = _names_of([*NAMES, "127.0.0.1", "::1", SERVICE_ADDRESS, *hosts])
+    wanted = names_of([*NAMES, "127.0.0.1", "::1", SERVICE_ADDRESS, *hosts])
     if not _is_good(files.authority, now):
         _make_authority(files, now)
         files.certificate.unlink(missing_ok=True)
@@ -125,7 +128,8 @@ def _has_names(path: Path, wanted: list[x509.GeneralName]) -> bool:
     return set(wanted) <= set(found)
 
 
-def _names_of(hosts: Iterable[str]) -> list[x509.GeneralName]:
+def names_of(hosts: Iterable[str]) -> list[x509.GeneralName]:
+    """Addresses and names as a certificate has them, each once."""
     names: dict[x509.GeneralName, None] = {}
     for host in hosts:
         try:
@@ -137,11 +141,11 @@ def _names_of(hosts: Iterable[str]) -> list[x509.GeneralName]:
 
 def _make_authority(files: TlsFiles, now: datetime) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _named("muster-ca")
+    name = named("muster-ca")
     certificate = (
-        _started(name, name, key.public_key(), now, days=_AUTHORITY_DAYS)
+        started(name, name, key.public_key(), now, days=_AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(is_authority=True), critical=True)
+        .add_extension(usage(is_authority=True), critical=True)
         .sign(key, hashes.SHA256())
     )
     _write(files.authority, files.authority_key, certificate, key)
@@ -151,9 +155,9 @@ def _make_server(files: TlsFiles, names: list[x509.GeneralName], now: datetime) 
     authority, authority_key = _authority_in(files)
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = (
-        _started(_named("muster"), authority.subject, key.public_key(), now, days=_SERVER_DAYS)
+        started(named("muster"), authority.subject, key.public_key(), now, days=_SERVER_DAYS)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(is_authority=False), critical=True)
+        .add_extension(usage(is_authority=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
@@ -169,13 +173,15 @@ def _authority_in(files: TlsFiles) -> tuple[x509.Certificate, ec.EllipticCurvePr
     return authority, key
 
 
-def _named(name: str) -> x509.Name:
+def named(name: str) -> x509.Name:
+    """A subject that has nothing but a common name."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _started(
+def started(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime, *, days: int
 ) -> x509.CertificateBuilder:
+    """A certificate with what all of them have, still to be signed."""
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -188,7 +194,8 @@ def _started(
     )
 
 
-def _usage(*, is_authority: bool) -> x509.KeyUsage:
+def usage(*, is_authority: bool) -> x509.KeyUsage:
+    """What a key may be used for."""
     return x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=is_authority,
@@ -203,10 +210,11 @@ def _usage(*, is_authority: bool) -> x509.KeyUsage:
 
 
 def _write(path: Path, key_path: Path, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
-    write_private(key_path, _pem(key))
+    write_private(key_path, key_pem(key))
     write_private(path, certificate.public_bytes(serialization.Encoding.PEM))
 
 
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """A key as a text, which is to be kept secret."""
     pem = serialization.Encoding.PEM
     return key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

@@ -67,6 +67,7 @@ class Request:
 
     __slots__ = (
         "_body",
+        "_most_bytes",
         "_receive",
         "annotations",
         "api_version",
@@ -80,7 +81,7 @@ class Request:
         "warnings",
     )
 
-    def __init__(self, scope: Message, receive: Receive, user: User) -> None:
+    def __init__(self, scope: Message, receive: Receive, user: User, *, most_bytes: int = MOST_BYTES) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
@@ -93,6 +94,7 @@ class Request:
         self.api_version = ""  # of the objects that the path names
         self._receive = receive
         self._body: bytes | None = None
+        self._most_bytes = most_bytes  # of the body
 
     def header(self, name: bytes) -> str:
         """A header's text, empty where there is none."""
@@ -156,15 +158,15 @@ class Request:
 
     async def _read_body(self) -> bytes:
         length = self.header(b"content-length")
-        if length.isascii() and length.isdigit() and int(length[:20]) > MOST_BYTES:
-            raise too_large()
+        if length.isascii() and length.isdigit() and int(length[:20]) > self._most_bytes:
+            raise too_large(self._most_bytes)
         try:
             async with asyncio.timeout(BODY_S):
                 body = await self._whole_body()
         except TimeoutError:
             raise Problem(408, "Timeout", f"the body did not come within {BODY_S:.0f} seconds") from None
         encoding = self.header(b"content-encoding")
-        return body if encoding in ("", "identity") else _unpacked(body, encoding)
+        return body if encoding in ("", "identity") else _unpacked(body, encoding, self._most_bytes)
 
     async def _whole_body(self) -> bytes:
         parts: list[bytes] = []
@@ -175,8 +177,8 @@ class Request:
                 raise _gone()
             parts.append(message.get("body", b""))
             size += len(parts[-1])
-            if size > MOST_BYTES:
-                raise too_large()
+            if size > self._most_bytes:
+                raise too_large(self._most_bytes)
             if not message.get("more_body"):
                 return b"".join(parts)
 
@@ -214,8 +216,8 @@ def _gone() -> Problem:
     return bad_request("the client has gone before its request was complete")
 
 
-def too_large() -> Problem:
-    return Problem(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MOST_BYTES}")
+def too_large(most_bytes: int = MOST_BYTES) -> Problem:
+    return Problem(413, "RequestEntityTooLarge", f"Request entity too large: limit is {most_bytes}")
 
 
 def _parse_query(text: bytes) -> dict[str, list[str]]:
@@ -232,16 +234,16 @@ def _parse_query(text: bytes) -> dict[str, list[str]]:
     return found
 
 
-def _unpacked(body: bytes, encoding: str) -> bytes:
+def _unpacked(body: bytes, encoding: str, most_bytes: int) -> bytes:
     if encoding != "gzip":
         raise Problem(415, "UnsupportedMediaType", f"the content encoding {encoding[:100]!r} is not known")
     unpacker = zlib.decompressobj(wbits=31)
     try:
-        unpacked = unpacker.decompress(body, MOST_BYTES + 1)
+        unpacked = unpacker.decompress(body, most_bytes + 1)
     except zlib.error as problem:
         raise bad_request(f"the body is no gzip: {problem}") from None
-    if len(unpacked) > MOST_BYTES:
-        raise too_large()
+    if len(unpacked) > most_bytes:
+        raise too_large(most_bytes)
     return unpacked
 
 

@@ -104,17 +104,22 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-async def serve(app: App, listening: socket.socket, tls: ssl.SSLContext | None, on_ready: Callable[[], None]) -> None:
-    """Answer requests until SIGINT or SIGTERM; a second one ends at once."""
+# What WebSockets are like, that connections with pods are.
+_SOCKET_SETTINGS: dict[str, Any] = {
+    "ws": websocket_protocol,
+    "ws_max_size": MOST_MESSAGE_BYTES,
+    "ws_per_message_deflate": False,
+    "ws_ping_interval": _PING_S,
+    # Whoever is slow to read what it was sent does not answer either, and is waited for.
+    "ws_ping_timeout": None,
+}
+
+
+def http_settings() -> dict[str, Any]:
+    """How every server of Muster's speaks HTTP."""
     Connection.most = most_connections()
-    settings: dict[str, Any] = {
+    return {
         "http": Connection,
-        "ws": websocket_protocol,
-        "ws_max_size": MOST_MESSAGE_BYTES,
-        "ws_per_message_deflate": False,
-        "ws_ping_interval": _PING_S,
-        # Whoever is slow to read what it was sent does not answer either, and is waited for.
-        "ws_ping_timeout": None,
         "lifespan": "off",
         "log_config": None,
         "access_log": False,
@@ -124,7 +129,11 @@ async def serve(app: App, listening: socket.socket, tls: ssl.SSLContext | None, 
         "timeout_keep_alive": _KEEP_ALIVE_S,
         "timeout_graceful_shutdown": _LAST_ANSWERS_S,
     }
-    config = uvicorn.Config(app, **settings)
+
+
+async def serve(app: App, listening: socket.socket, tls: ssl.SSLContext | None, on_ready: Callable[[], None]) -> None:
+    """Answer requests until SIGINT or SIGTERM; a second one ends at once."""
+    config = uvicorn.Config(app, **http_settings(), **_SOCKET_SETTINGS)
     config.load()
     config.ssl = tls
     await _Server(config, app, on_ready).serve(sockets=[listening])

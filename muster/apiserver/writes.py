@@ -94,7 +94,14 @@ def _made(api: Api, request: Request, target: Target, given: Object, by: By) -> 
     if resource == CERTIFICATES:
         extra = {name: list(values) for name, values in user.extra}
         given = asked_by(given, user.name, uid=user.uid, groups=user.groups, extra=extra)
-    make = api.objects.create(resource, given, by, complete=lambda new, _: api.admission.complete_new(resource, new))
+
+    def complete(new: Object, _before: Object | None) -> Object:
+        completed = api.admission.complete_new(resource, new)
+        if api.submission is not None:  # now, since a namespace may have a queue for jobs that name none
+            api.submission.check(api.access, user, resource, completed, None)
+        return completed
+
+    make = api.objects.create(resource, given, by, complete=complete)
     return lambda write: (make(write), 201)
 
 
@@ -106,9 +113,9 @@ def _check_may_create(api: Api, request: Request, target: Target) -> None:
 def _granting(
     api: Api, request: Request, target: Target, how: Callable[[Object], Object]
 ) -> Callable[[Object], Object]:
-    """The same change, refused where it would give rights that the writer does not have."""
-    resource = target.served.resource
-    if resource not in RESOURCES and resource != CERTIFICATES:
+    """The same change, refused where it would give or use rights that the writer does not have."""
+    resource, submission = target.served.resource, api.submission
+    if resource not in RESOURCES and resource != CERTIFICATES and submission is None:
         return how
 
     def checked(before: Object) -> Object:
@@ -116,6 +123,8 @@ def _granting(
         after = how(before)
         check = check_signing if resource == CERTIFICATES else check_grant
         check(api.access, request.user, target, after, had)
+        if submission is not None:
+            submission.check(api.access, request.user, resource, after, had)
         return after
 
     return checked

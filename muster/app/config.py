@@ -15,6 +15,7 @@ explained in docs/configuration.md:
     gangDeadline: 5m                # after which a gang that is not wholly bound gives everything back
     eventsPerSecond: 20             # that a real cluster is told at most; 0 leaves events out
     schedulerNames: [muster]        # whose pods are bound, where Muster is not the only scheduler
+    requireQueueUse: true           # whoever submits to a LocalQueue needs the right to use it
     profile: muster                 # how workloads are decided
     policies: [{file: ./mine.py}]   # policies that do not come with the package
     tiers:                          # whose opinions count, in place of the profile's own
@@ -26,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
 
 from muster.app.plugins import known_hint
@@ -83,6 +85,7 @@ _FIELDS = Struct(
         "gangDeadline": Duration(),
         "eventsPerSecond": Whole(least=0),
         "schedulerNames": ListOf(item=Text(least=1)),
+        "requireQueueUse": Flag(),
         "profile": Text(least=1),
         "policies": ListOf(item=Struct(fields={"file": Text(least=1), "entryPoint": Text(least=1)})),
         "tiers": ListOf(item=Struct(fields={"policies": ListOf(item=_POLICY_FIELDS)}, required=("policies",))),
@@ -93,6 +96,20 @@ _BLOCK = Struct(fields={"strictValidation": Flag(), "configuration": Anything()}
 
 def _all_but_system() -> Selector:
     return Selector((Requirement(NAMESPACE_LABEL, Operator.NOT_IN, frozenset({"kube-system", "kueue-system"})),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSettings:
+    """Where the webhooks of a real cluster are, and who makes their certificate."""
+
+    host: str = ""  # the address to listen on; empty: all
+    port: int = 9443
+    namespace: str = "muster-system"  # Muster's own
+    service: str = "muster-webhook-service"
+    secret: str = "muster-webhook-server-cert"
+    makes_certificates: bool = True  # else they are files that somebody else keeps
+    # Of those files; the default is where Kueue's image has them.
+    folder: Path = field(default_factory=lambda: Path(gettempdir(), "k8s-webhook-server", "serving-certs"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +125,8 @@ class Configuration:
     managed_namespaces: Selector = field(default_factory=_all_but_system)
     labels_to_copy: tuple[str, ...] = ()
     strict_validation: bool = False
+    checks_queue_use: bool = False  # whether submitting to a queue needs the right to use it
+    webhooks: WebhookSettings = field(default_factory=WebhookSettings)
     profile: Profile = DEFAULT
     tiers: Tiers | None = None  # None: those of the profile, which are built when they are needed
     schedulers: frozenset[str] | None = None  # whose pods are bound here; None: everybody's
@@ -172,6 +191,7 @@ def _read_muster(fields: Fields) -> Configuration:
         events_per_s=fields.integer("eventsPerSecond", int(configuration.events_per_s), least=0),
         schedulers=frozenset(fields.texts("schedulerNames")) if fields.has("schedulerNames") else None,
         strict_validation=block.flag("strictValidation"),
+        checks_queue_use=fields.flag("requireQueueUse"),
         frameworks=configuration.frameworks if block.has("configuration") else None,
         # A block inside another file need not say which version it is.
         notes=tuple(
@@ -273,7 +293,23 @@ def _read_kueue(document: Mapping[str, Any], guards: PreemptionGuards) -> Config
         managed_namespaces=kueue.managed_namespaces,
         labels_to_copy=kueue.integrations.label_keys_to_copy,
         election=kueue.election,
+        webhooks=_webhooks(Fields.of(document), Fields.of(kueue.rest)),
         notes=notes,
+    )
+
+
+def _webhooks(given: Fields, settled: Fields) -> WebhookSettings:
+    """What a file says of webhooks; the names that Kueue gives its own things by default are not Muster's."""
+    own, server = WebhookSettings(), settled.child("webhook")
+    certificates = given.child("internalCertManagement")
+    return WebhookSettings(
+        host=server.text("host"),
+        port=server.integer("port"),
+        namespace=given.text("namespace") or own.namespace,
+        service=certificates.text("webhookServiceName") or own.service,
+        secret=certificates.text("webhookSecretName") or own.secret,
+        makes_certificates=settled.child("internalCertManagement").flag("enable"),
+        folder=Path(server.text("certDir")) if server.text("certDir") else own.folder,
     )
 
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-from muster.apiserver.admission.jobs import JobAdmission
+from muster.apiserver.admission.jobs import JobAdmission, stored_in
 from muster.app.config import Configuration
 from muster.app.plugins import integrations
 from muster.controllers import places
@@ -49,7 +49,7 @@ def managed_kinds(configuration: Configuration) -> tuple[Integration, ...]:
 def job_admission(store: Store, configuration: Configuration | None = None) -> JobAdmission:
     """The rules for new and changed jobs."""
     chosen = configuration or Configuration()
-    return JobAdmission(store, managed_kinds(chosen), job_rules(chosen))
+    return JobAdmission(stored_in(store), managed_kinds(chosen), job_rules(chosen))
 
 
 def job_resources(configuration: Configuration) -> frozenset[str]:

@@ -26,6 +26,7 @@ from muster.apiserver.kubeconfig import write_kubeconfig
 from muster.apiserver.private_files import token_in
 from muster.apiserver.rights.audit import AuditLog
 from muster.apiserver.rights.first_roles import first_roles
+from muster.apiserver.rights.submission import Submission
 from muster.apiserver.rights.tokens import signing_key_in
 from muster.apiserver.server import listen, serve, tls_of
 from muster.app.collector import settle_collector
@@ -117,6 +118,7 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
             ownership=ownership,
             key=signing_key_in(files.signing_key),
             on_definitions=definitions.settle,
+            submission=Submission(jobs) if jobs is not None and options.configuration.checks_queue_use else None,
             nodes=NoNodes() if nodes is None else nodes.streams,
             usages=NoUsages() if nodes is None else nodes.usages,
         )

@@ -25,6 +25,14 @@ SimulatedNodes = Annotated[
     Path | None,
     typer.Option("--simulated-nodes", metavar="FILE", help="Play the simulated nodes that this file describes."),
 ]
+Webhooks = Annotated[
+    str,
+    typer.Option(
+        "--webhooks",
+        metavar="WHERE",
+        help="Answer the cluster's webhooks, which it reaches by the 'service' of the configuration or at a URL.",
+    ),
+]
 InFlight = Annotated[int, typer.Option("--requests-in-flight", min=1, help="Send at most so many requests at once.")]
 Timeout = Annotated[float, typer.Option("--request-timeout", min=0.1, help="Give a request up after so many seconds.")]
 LeaderElect = Annotated[
@@ -48,6 +56,7 @@ def manage(
     request_timeout: Timeout = TIMEOUT_S,
     leader_elect: LeaderElect = None,
     simulated_nodes: SimulatedNodes = None,
+    webhooks: Webhooks = "",
     config: Config = "",
     profile: Profile = "",
 ) -> None:
@@ -65,6 +74,7 @@ def manage(
         import logging
 
         from muster.apiserver.server import run
+        from muster.app.hooks import reached_at
         from muster.app.manage import ManageOptions, run_beside
         from muster.app.node_pools import read_pools
         from muster.store.kube import Limits
@@ -74,6 +84,7 @@ def manage(
             limits=Limits(in_flight=requests_in_flight, timeout_s=request_timeout),
             configuration=configuration,
             pools=read_pools(simulated_nodes) if simulated_nodes is not None else (),
+            hooks=reached_at(webhooks, configuration) if webhooks else None,
         )
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
         run(lambda: run_beside(options, lambda: _say_ready(access.url)))

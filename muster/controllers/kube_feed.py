@@ -29,7 +29,7 @@ class KubeFeed(Changes):
             resource: Follower(kube, resource, self, clock=clock, readings=readings) for resource in sorted(resources)
         }
         self._unknown = set(self._followers)
-        self._is_ready = asyncio.Event()
+        self._has_all = asyncio.Event()
         self._binding: dict[Key, list[tuple[str, asyncio.Future[int]]]] = {}  # who waits to see a pod bound
 
     async def run(self) -> None:
@@ -40,7 +40,12 @@ class KubeFeed(Changes):
 
     async def ready(self) -> None:
         """Wait until every resource is known."""
-        await self._is_ready.wait()
+        await self._has_all.wait()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every resource is known."""
+        return self._has_all.is_set()
 
     def listed(self, resource: str, records: list[Record], revision: int) -> None:
         """Take in all objects of a resource."""
@@ -50,7 +55,7 @@ class KubeFeed(Changes):
                 self._look_at_binding(key)
         self._unknown.discard(resource)
         if not self._unknown:
-            self._is_ready.set()
+            self._has_all.set()
 
     def changed(self, resource: str, events: list[Event], revision: int) -> None:
         """Take in what has changed."""

@@ -19,6 +19,7 @@ from muster.store.records import Key
 from muster.store.rules import Deletion
 
 BoundSeen = Callable[[Key, str], Awaitable[int]]  # waits until a pod with this uid is seen on a node; its revision
+_NOT_FOUND = 404
 _SENT_METADATA = ("name", "namespace", "uid", "resourceVersion")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Object).decode
@@ -40,6 +41,14 @@ class KubeClient:
         """An object as it is now: the server asks its own store, and not what it remembers."""
         place = await self._place(key)
         return _object(key, await self._kube.ask("GET", place.path(key.namespace, key.name)))
+
+    async def find(self, key: Key) -> Object | None:
+        """An object as it is now; None where there is none, or no such kind."""
+        place = await self._kube.where(key.resource)
+        if place is None:
+            return None
+        answer = await self._kube.ask("GET", place.path(key.namespace, key.name))
+        return None if answer.status == _NOT_FOUND else _object(key, answer)
 
     async def create(self, resource: str, given: Object) -> Object:
         metadata = given["metadata"]

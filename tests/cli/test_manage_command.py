@@ -32,3 +32,11 @@ def test_nodes_that_cannot_be_read(tmp_path):
     given = ["--kubeconfig", str(tmp_path / "config"), "--simulated-nodes", str(tmp_path / "nodes")]
     answer = CliRunner().invoke(app, ["manage", *given])
     assert answer.exit_code == 1 and "pools" in answer.output
+
+
+def test_webhooks_that_are_nowhere(tmp_path):
+    cluster = "{name: c, cluster: {server: 'http://127.0.0.1:1'}}"
+    context = "{name: here, context: {cluster: c}}"
+    (tmp_path / "config").write_text(f"current-context: here\nclusters: [{cluster}]\ncontexts: [{context}]\n")
+    answer = CliRunner().invoke(app, ["manage", "--kubeconfig", str(tmp_path / "config"), "--webhooks", "http://here"])
+    assert answer.exit_code == 1 and "give service, or a URL" in answer.output

@@ -9,7 +9,7 @@ import asyncio
 from random import Random
 from typing import Any
 
-from muster.apiserver.admission.jobs import JobAdmission
+from muster.apiserver.admission.jobs import JobAdmission, stored_in
 from muster.app.kinds import catalog
 from muster.app.plugins import integrations
 from muster.controllers.events import EVENTS
@@ -74,7 +74,7 @@ class World:
         self.front = AsyncStore(self.store, pace_s=0)
         self.objects = Objects(RULES, self.clock, identities=Identities(Random(seed)), has_namespaces=False)
         self.rules = rules or JobRules()
-        self.admission = JobAdmission(self.store, KINDS, self.rules)
+        self.admission = JobAdmission(stored_in(self.store), KINDS, self.rules)
         self.client = Mortal(self.front, self.objects)
         self.plain = PlainClient(self.front, self.objects, "tests")
         self.tasks: list[asyncio.Task[None]] = []

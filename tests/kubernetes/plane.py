@@ -65,7 +65,7 @@ class Plane:
 @contextmanager
 def started(folder: Path, *, has_controllers: bool = False, is_durable: bool = False) -> Iterator[Plane]:
     """A control plane that keeps its state in the folder, flushed to the disk at each write where it is durable."""
-    etcd_port, peer_port, port = _free_ports(3)
+    etcd_port, peer_port, port = free_ports(3)
     plane = Plane(url=f"https://127.0.0.1:{port}", token=secrets.token_hex(16), folder=folder)
     _write_identity(plane)
     etcd = [
@@ -173,7 +173,7 @@ def _answers(plane: Plane, path: str) -> bool:
         return False
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on; all are held before any is given back, so that they differ."""
     with ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]

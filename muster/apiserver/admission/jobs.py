@@ -1,13 +1,22 @@
-"""Jobs on their way in: a managed one is held back from its creation on, as Kueue's webhooks do. Used by the chain.
+"""Jobs on their way in: a managed one is held back from its creation on, as Kueue's webhooks do.
 
-`complete_new` is asked about every new object, `check` about every changed one.
+Used by the chain of the embedded server, and by `hooks` for a real one. `complete_new` is asked about every new object,
+`check` about every changed one; what else there is in the cluster they look up as they need it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from muster.dialects.kueue.job_admission import Around, JobRules, admitted, check_change, is_managed
+from muster.dialects.kueue.forgiving import queue_name_of_job
+from muster.dialects.kueue.job_admission import (
+    Around,
+    JobRules,
+    admitted,
+    check_change,
+    is_managed,
+    is_placed_elsewhere,
+)
 from muster.dialects.kueue.job_workloads import DEFAULT_NAME
 from muster.dialects.kueue.names import GROUP, QUEUE_NAME
 from muster.engine.contracts import Integration
@@ -18,16 +27,32 @@ from muster.store.objects import decode
 from muster.store.port import Store
 from muster.store.records import Key, Record
 
-_QUEUES, _CLASSES = f"localqueues.{GROUP}", f"workloadpriorityclasses.{GROUP}"
+QUEUES, WORKLOADS = f"localqueues.{GROUP}", f"workloads.{GROUP}"
+_CLUSTER_QUEUES, _CLASSES = f"clusterqueues.{GROUP}", f"workloadpriorityclasses.{GROUP}"
 _QUEUE_NAME = QUEUE_NAME.encode()
 _OWNERS_MOST = 10  # how far up a job is looked for that a new one is a part of
 
 
-class JobAdmission:
-    """The rules of managed jobs, on what is stored."""
+Look = Callable[[Key], Object | None]  # an object of the cluster, where there is one
 
-    def __init__(self, store: Store, kinds: Iterable[Integration], rules: JobRules) -> None:
-        self._store = store
+
+def stored_in(store: Store) -> Look:
+    """Looks at what a store has."""
+
+    def look(key: Key) -> Object | None:
+        try:
+            return decode(store.get(key))
+        except NotFound:
+            return None
+
+    return look
+
+
+class JobAdmission:
+    """The rules of managed jobs, among what there is."""
+
+    def __init__(self, look: Look, kinds: Iterable[Integration], rules: JobRules) -> None:
+        self._look = look
         self._by_resource = {kind.resource: kind for kind in kinds}
         self._by_kind = {(kind.gvk.group, kind.gvk.kind): kind for kind in self._by_resource.values()}
         self._rules = rules
@@ -38,40 +63,73 @@ class JobAdmission:
         if kind is None or not _is_readable(given):
             return given
         namespace = given["metadata"].get("namespace") or ""
+        has_default_queue = self._has_default_queue(namespace)
         around = Around(
             namespace_labels=self._labels_of(namespace),
-            has_managed_owner=any(self._is_managed(owner) for owner in self._owners(given, namespace)),
-            has_default_queue=self._has_default_queue(namespace),
-            has_default_class=self._found(Key(_CLASSES, "", DEFAULT_NAME)) is not None,
+            has_managed_owner=self._has_managed_owner(given, namespace),
+            has_default_queue=has_default_queue,
+            has_default_class=self._look(Key(_CLASSES, "", DEFAULT_NAME)) is not None,
+            is_placed_elsewhere=bool(self._rules.scheduler)
+            and self._is_placed_elsewhere(namespace, self._queue_of(given) or DEFAULT_NAME * has_default_queue),
         )
         return admitted(Fields(given), kind, self._rules, around)
 
     def check(self, resource: str, new: Object, before: Record) -> None:
         """Raise `InvalidObjects` where a managed job changes as it must not."""
-        kind = self._by_resource.get(resource)
-        if kind is None or (_QUEUE_NAME not in before.value and not self._rules.manages_without_queue):
-            return  # One that had no queue may be given one: it is held back by the reconciler then.
-        had = decode(before)
-        if not kind.is_marked(Fields(had)) or not self._is_managed(had):
+        if resource not in self._by_resource:
             return
-        namespace = had["metadata"].get("namespace") or ""
-        check_change(Fields(new), Fields(had), kind, has_default_queue=self._has_default_queue(namespace))
+        if _QUEUE_NAME in before.value or self._rules.manages_without_queue:
+            self.check_change(resource, new, decode(before))
+
+    def check_change(self, resource: str, new: Object, before: Object) -> None:
+        """The same for an object that is read already."""
+        kind = self._by_resource.get(resource)
+        if kind is None or not kind.is_marked(Fields(before)) or not self._is_managed(before):
+            return  # One that had no queue may be given one: it is held back by the reconciler then.
+        namespace = before["metadata"].get("namespace") or ""
+        check_change(Fields(new), Fields(before), kind, has_default_queue=self._has_default_queue(namespace))
+
+    def is_loose(self, resource: str, given: Object) -> bool:
+        """Whether a new job would start although it is a managed one: something has let it go after `complete_new`."""
+        kind = self._by_resource.get(resource)
+        if kind is None or not _is_readable(given) or kind.is_suspended(Fields(given)):
+            return False
+        return kind.is_suspended(Fields(self.complete_new(resource, given)))
+
+    def queue_asked_for(self, resource: str, new: Object, before: Object | None) -> str:
+        """The LocalQueue that somebody submits to by a write; empty where nothing is submitted, or not by them."""
+        if resource == WORKLOADS:
+            queue, had = (_queue_of_workload(one) for one in (new, before or {}))
+            return queue if queue != had else ""
+        if resource not in self._by_resource or not _is_readable(new):
+            return ""
+        queue = self._queue_of(new)
+        if not queue or not self._is_managed(new) or (before is not None and queue == self._queue_of(before)):
+            return ""
+        return "" if self._has_managed_owner(new, new["metadata"].get("namespace") or "") else queue
+
+    def _queue_of(self, job: Object) -> str:
+        return queue_name_of_job(job, strict=self._rules.is_strict)[0]
+
+    def _has_managed_owner(self, job: Object, namespace: str) -> bool:
+        return any(self._is_managed(owner) for owner in self._owners(job, namespace))
+
+    def _is_placed_elsewhere(self, namespace: str, queue: str) -> bool:
+        found = self._look(Key(QUEUES, namespace, queue)) if queue else None
+        if found is None:
+            return False
+        above = self._look(Key(_CLUSTER_QUEUES, "", Fields(found).child("spec").text("clusterQueue")))
+        return is_placed_elsewhere(Fields(found), Fields(above or {}))
 
     def _is_managed(self, job: Object) -> bool:
         return is_managed(Fields(job), self._rules, self._labels_of(job["metadata"].get("namespace") or ""))
 
     def _has_default_queue(self, namespace: str) -> bool:
-        return self._found(Key(_QUEUES, namespace, DEFAULT_NAME)) is not None
+        return self._look(Key(QUEUES, namespace, DEFAULT_NAME)) is not None
 
     def _labels_of(self, namespace: str) -> dict[str, str]:
-        record = self._found(Key("namespaces", "", namespace))
-        return {} if record is None else decode(record)["metadata"].get("labels") or {}
-
-    def _found(self, key: Key) -> Record | None:
-        try:
-            return self._store.get(key)
-        except NotFound:
-            return None
+        found = self._look(Key("namespaces", "", namespace))
+        return {} if found is None else found["metadata"].get("labels") or {}
 
     def _owners(self, job: Object, namespace: str) -> Iterator[Object]:
         for _ in range(_OWNERS_MOST):
@@ -86,11 +144,17 @@ class JobAdmission:
             kind = self._by_kind.get((owner.text("apiVersion").rpartition("/")[0], owner.text("kind")))
             if kind is None or not owner.flag("controller"):
                 continue
-            record = self._found(Key(kind.resource, namespace, owner.text("name")))
-            if record is not None and record.uid == owner.text("uid"):
-                yield decode(record)
+            found = self._look(Key(kind.resource, namespace, owner.text("name")))
+            if found is not None and found["metadata"].get("uid") == owner.text("uid"):
+                yield found
 
 
 def _is_readable(given: Object) -> bool:
     """Whether an object has the parts that the rules look into; what is wrong with others its own rules say."""
     return isinstance(given.get("metadata"), dict) and isinstance(given.get("spec"), dict)
+
+
+def _queue_of_workload(workload: Object) -> str:
+    spec = workload.get("spec")
+    queue = spec.get("queueName") if isinstance(spec, dict) else ""
+    return queue if isinstance(queue, str) else ""

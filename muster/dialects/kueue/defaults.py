@@ -15,6 +15,7 @@ from muster.model.fields import Fields
 IN_USE_FINALIZER = f"{GROUP}/resource-in-use"
 DEFAULT_NAMESPACE = "default"
 _KEPT_WHILE_IN_USE = frozenset({"ClusterQueue", "ResourceFlavor"})
+DEFAULTED_WHEN_CREATED = _KEPT_WHILE_IN_USE | {"Workload"}  # beyond what the definitions say
 
 
 def with_schema_defaults(obj: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields, shown
 from muster.model.labels import Selector
 
+_NOBODY = ("", "default-scheduler")
 _WHILE_RUNNING = "it can change only while the job is suspended"
 
 
@@ -37,6 +38,7 @@ class JobRules:
     gates: FeatureGates = DEFAULT_GATES
     is_strict: bool = False
     has_readiness: bool = True  # whether workloads tell that their pods are ready
+    scheduler: str = ""  # who finds nodes for the pods of managed jobs; empty: whom they name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,7 @@ class Around:
     has_managed_owner: bool = False  # it is counted through that
     has_default_queue: bool = False
     has_default_class: bool = False
+    is_placed_elsewhere: bool = False  # its queue leaves the choice of nodes to another scheduler
 
 
 def is_managed(job: Fields, rules: JobRules, namespace_labels: Mapping[str, str]) -> bool:
@@ -67,8 +70,31 @@ def admitted(job: Fields, integration: Integration, rules: JobRules, around: Aro
     problems = tuple(label_problems(settled))
     if problems:
         raise InvalidObjects(problems)
-    integration.pod_sets(settled)  # what no workload could be made of is refused
-    return integration.hold(settled)
+    pod_sets = integration.pod_sets(settled)  # what no workload could be made of is refused
+    held = integration.hold(settled)
+    if not rules.scheduler or around.is_placed_elsewhere:
+        return held
+    for pod_set in pod_sets:
+        held = _scheduled_by(held, pod_set.template_path, rules.scheduler)
+    return held
+
+
+def is_placed_elsewhere(local_queue: Fields, cluster_queue: Fields) -> bool:
+    """Whether a queue leaves the choice of nodes to kube-scheduler; the nearer one has the say."""
+    said = (one.child("metadata").text_map("annotations").get(names.PLACEMENT) for one in (local_queue, cluster_queue))
+    return next((one for one in said if one), "") == names.KUBE_SCHEDULER
+
+
+def _scheduled_by(job: dict[str, Any], template_path: str, scheduler: str) -> dict[str, Any]:
+    """The job whose pods wait for a scheduler, unless they name one of their own."""
+    name, _, rest = template_path.partition(".")
+    if name:
+        return {**job, name: _scheduled_by(job[name], rest, scheduler)}
+    spec = job["spec"]
+    # Kubernetes' own defaults come first: whoever names nobody has its default scheduler by now.
+    return (
+        job if spec.get("schedulerName", "") not in _NOBODY else {**job, "spec": {**spec, "schedulerName": scheduler}}
+    )
 
 
 def check_change(new: Fields, before: Fields, integration: Integration, *, has_default_queue: bool = False) -> None:

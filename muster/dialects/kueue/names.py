@@ -20,6 +20,11 @@ WORKLOAD = f"{GROUP}/workload"
 
 # Muster's own: a workload that says false here is no victim, where the setting to honour it is on.
 PREEMPTIBLE = "muster.dev/preemptible"
+# Also Muster's: a LocalQueue or ClusterQueue whose annotation says so leaves the choice of nodes to kube-scheduler.
+PLACEMENT = "muster.dev/placement"
+KUBE_SCHEDULER = "kube-scheduler"
+# Also Muster's: the label of a namespace that has a LocalQueue for jobs that name none.
+HAS_DEFAULT_QUEUE = "muster.dev/default-queue"
 
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
