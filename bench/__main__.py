@@ -282,6 +282,10 @@ FIGURES = (
 
 
 def main(names: list[str]) -> int:
+    if names[:1] == ["kueue-load"]:
+        from bench.kueue_load import main as drive
+
+        return drive(names[1:])
     unknown = set(names) - {figure.name for figure in FIGURES}
     if unknown:
         print(f"no such figures: {', '.join(sorted(unknown))}; known: {', '.join(f.name for f in FIGURES)}")

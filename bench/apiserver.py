@@ -44,13 +44,17 @@ class Running:
 
     def cpu_s(self) -> float:
         """The CPU time that the processes have used."""
-        ticks = sum(int(one) for pid in self.pids for one in _stat(pid)[11:13])
-        return ticks / os.sysconf("SC_CLK_TCK")
+        return sum(cpu_of(pid) for pid in self.pids)
 
     def memory_mb(self) -> float:
         """The memory that the processes hold now."""
         lines = [line for pid in self.pids for line in Path(f"/proc/{pid}/status").read_text().splitlines()]
         return sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+
+
+def cpu_of(pid: int) -> float:
+    """The CPU time that a process has used."""
+    return sum(int(one) for one in _stat(pid)[11:13]) / os.sysconf("SC_CLK_TCK")
 
 
 def _stat(pid: int | str) -> list[str]:
