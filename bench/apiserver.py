@@ -88,10 +88,10 @@ def kubernetes() -> Iterator[Running]:
     from tests.kubernetes.plane import started
 
     with tempfile.TemporaryDirectory() as made, started(Path(made), is_durable=True) as plane:
-        yield Running(tuple(_children()), plane.url, plane.token, plane.ca_file)
+        yield Running(tuple(children()), plane.url, plane.token, plane.ca_file)
 
 
-def _children() -> Iterator[int]:
+def children() -> Iterator[int]:
     """The processes that this one has started."""
     for path in Path("/proc").iterdir():
         # Others come to their end while they are looked at.
