@@ -1,4 +1,4 @@
-"""A real API server and its etcd with `muster manage` beside them, each a process of its own. Used by the load drivers."""
+"""A real API server and its etcd, and `muster manage` beside them, in processes of their own. Used by load drivers."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ class Condition(msgspec.Struct, omit_defaults=True):
     status: str
     reason: str = ""
     message: str = ""
-    lastTransitionTime: str = ""
-    observedGeneration: int = 0
+    lastTransitionTime: str = ""  # noqa: N815
+    observedGeneration: int = 0  # noqa: N815
 
 
 class Status(msgspec.Struct):
@@ -48,7 +48,7 @@ class Status(msgspec.Struct):
 class Metadata(msgspec.Struct):
     name: str = ""
     namespace: str = ""
-    resourceVersion: str = ""
+    resourceVersion: str = ""  # noqa: N815
 
 
 class Workload(msgspec.Struct):

@@ -1,6 +1,7 @@
-"""The load shapes that Kueue publishes figures for: what is created, how often, and how long it runs. Used by the driver.
+"""The load shapes that Kueue publishes figures for: what is created, how often, and how long it runs.
 
 `ANCHORS` has what Kueue itself took for each on a machine of two cores, with the API server beside it.
+Used by the driver.
 """
 
 from __future__ import annotations
