@@ -13,6 +13,7 @@ class Pace:
     """How often the scheduler tells how things are; zero: whenever something changes."""
 
     queue_s: float = 0.0  # between two writes of the status of one queue
+    refusal_s: float = 0.0  # that a workload has waited before it is told why: many are served before
     refusals_per_s: float = 0.0  # workloads that are told why they wait, on the average
     refusals_at_once: int = 0  # and after a time in which none were told
 

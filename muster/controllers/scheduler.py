@@ -19,7 +19,7 @@ from muster.controllers.carrying_out import Annotate, Removal, StatusWrite, Writ
 from muster.controllers.events import Events, note_of
 from muster.controllers.feed import Changes
 from muster.controllers.news import News
-from muster.controllers.pace import Allowance, Pace
+from muster.controllers.pace import AT_ONCE, Allowance, Pace
 from muster.controllers.pod_claims import claim_state, told, unreached, with_node
 from muster.controllers.queue_status import QueueStatus
 from muster.controllers.telling import SCHEDULER, Refusals, events_of_decision, events_of_refusal
@@ -46,6 +46,7 @@ from muster.store.rules import Deletion
 log = logging.getLogger(__name__)
 PAUSE_S = 1.0  # after a fault
 CYCLES_MOST = 512  # of one pass: what is decided is to be seen soon
+LATER_MOST = 10_000  # objects of which there is still something to tell; what is older is not told
 _LEAST_WAIT_S = 0.05  # until it is time for something: clocks are not exact
 
 Result = TypeVar("Result")
@@ -83,13 +84,16 @@ class Scheduler:
         self.is_idle = False
         self._telling: asyncio.Future[list[BaseException | None]] | None = None  # what has become of the last pass
         self._is_to_pause = False  # the store could not be written to
-        self._untold: dict[str, Verdict] = {}  # why those wait that nobody was told of yet, the oldest first
+        self._pace = AT_ONCE
+        self._untold: dict[str, tuple[float, Verdict]] = {}  # since when, and why, those wait that were not told yet
+        self._later: list[list[Event]] = []  # what came up while others were told
         self._allowance = Allowance(0.0, 0)
         self.is_pausing = False
         feed.listen(self._hear)
 
     def keep(self, pace: Pace) -> None:
         """Have people told no more often than that."""
+        self._pace = pace
         self._allowance = Allowance(pace.refusals_per_s, pace.refusals_at_once)
         self._queues.pace_s = pace.queue_s
 
@@ -148,7 +152,11 @@ class Scheduler:
         await self._news.wait(None if due is None else max(_LEAST_WAIT_S, due - now))
 
     def _next_told(self, now: float) -> float | None:
-        return now + self._allowance.wait_s() if self._untold else None
+        if not self._untold:
+            return None
+        since_s = next(iter(self._untold.values()))[0]
+        young_s = since_s + self._pace.refusal_s - self._clock.monotonic_s()
+        return now + max(young_s, self._allowance.wait_s())
 
     # One pass --------------------------------------------------------------------------------------------------------
 
@@ -276,14 +284,15 @@ class Scheduler:
 
     def _to_tell(self, state: EngineState, decided: Decided) -> Iterator[tuple[str, Verdict]]:
         """Those who are told why they wait; who is told later is told what holds then."""
-        self._untold.update(self._refused(state, decided))
         now_s = self._clock.monotonic_s()
+        for workload, verdict in self._refused(state, decided).items():
+            self._untold[workload] = (self._untold.get(workload, (now_s, verdict))[0], verdict)
         while self._untold:
-            workload = next(iter(self._untold))
+            workload, (since_s, verdict) = next(iter(self._untold.items()))
             is_waiting = self._waits(state, workload)
-            if is_waiting and not self._allowance.has_one(now_s):
+            if is_waiting and (now_s < since_s + self._pace.refusal_s or not self._allowance.has_one(now_s)):
                 return
-            verdict = self._untold.pop(workload)
+            del self._untold[workload]
             if is_waiting:
                 yield workload, verdict
 
@@ -318,13 +327,22 @@ class Scheduler:
     # Events ----------------------------------------------------------------------------------------------------------
 
     async def _tell_beside(self, events: list[list[Event]], now: float) -> None:
-        """Tell what was done, in events and in the status of queues, while the next pass begins; one pass at a time."""
-        if self._telling is not None:
-            for problem in await self._telling:
-                if problem is not None:
-                    raise problem
+        """Tell what was done, in events and in the status of queues, while the next passes begin; one after another."""
+        self._later += events
+        del self._later[:-LATER_MOST]
+        if self._telling is not None and not self._telling.done():
+            return  # the rest is told when that is over
+        for problem in await self._telling if self._telling is not None else ():
+            if problem is not None:
+                raise problem
+        events, self._later = self._later, []
         telling = (self._queues.write(now), *(self._tell(one, now) for one in events))
         self._telling = asyncio.gather(*telling, return_exceptions=True)
+        self._telling.add_done_callback(self._tell_more)
+
+    def _tell_more(self, _: object) -> None:
+        if self._later:
+            self._news.set()
 
     async def _tell(self, events: list[Event], now: float) -> None:
         for event in events:
