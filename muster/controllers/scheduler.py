@@ -65,6 +65,7 @@ class Decided:
     decisions: dict[str, list[Decision]] = field(default_factory=dict)  # by workload
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     cycles: int = 0
+    is_cut_short: bool = False  # there may be more to decide
 
 
 class Scheduler:
@@ -167,11 +168,13 @@ class Scheduler:
         now = max(self._clock.now_s(), self.cache.state.now)
         self.cache.sync(now)
         state = self.cache.state
-        decided = await self.think(lambda: run_cycles(state, now))
+        decided = await self.think(lambda: run_cycles(state, now, self._pace.decisions_at_once))
         events = await self._carry_out(state, decided, now)
         touched, self.cache.touched = self.cache.touched | decided.decisions.keys(), set()
         self._queues.count(state, sorted(touched))
         await self._tell_beside(events, now)
+        if decided.is_cut_short:
+            self._news.set()
 
     async def _carry_out(self, state: EngineState, decided: Decided, now: float) -> list[list[Event]]:
         """Write all that was decided, at once: each write is about one object and asks for the state it was seen in.
@@ -351,10 +354,16 @@ class Scheduler:
                 await self._events.write(self._client, obj, note_of(event), now)
 
 
-def run_cycles(state: EngineState, now: float) -> Decided:
-    """Run cycles until every head was tried in vain since the last change, and nobody can grow."""
+def run_cycles(state: EngineState, now: float, decisions_most: int = 0) -> Decided:
+    """Run cycles until every head was tried in vain since the last change, and nobody can grow; or up to a bound.
+
+    What is left is for the next pass, which follows on the writes of this one.
+    """
     decided = Decided()
     while decided.cycles < CYCLES_MOST and not (decided.cycles and state.is_settled and not state.growing()):
+        if decisions_most and len(decided.decisions) >= decisions_most:
+            decided.is_cut_short = True
+            break
         state.begin_cycle(max(now, state.now))
         plan = decide(state)
         state.apply(plan)

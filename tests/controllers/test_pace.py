@@ -8,7 +8,7 @@ import pytest
 
 from muster.app.config import Configuration
 from muster.app.manage import PACE
-from muster.controllers.pace import Allowance
+from muster.controllers.pace import Allowance, Pace
 from tests.controllers.cluster import GROUP, WORKLOADS, Cluster, node, queue, workload
 
 QUEUES = f"clusterqueues.{GROUP}"
@@ -110,3 +110,19 @@ def test_a_pass_does_not_wait_until_everybody_was_told():
         assert {event["involvedObject"]["name"] for event in cluster.all("events")} == {"a", "b"}
 
     play(story)
+
+
+def test_a_pass_that_is_cut_short_is_followed_by_the_next():
+    async def run():
+        cluster = Cluster(Configuration(pace=Pace(decisions_at_once=2)))
+        try:
+            await cluster.set_up(queue("q", {"cpu": "9"}), nodes=[node("n", cpu="16")])
+            for number in range(9):
+                await cluster.add(WORKLOADS, workload(f"w{number}", "q", 1))
+            await cluster.start()
+            await cluster.settle()
+            assert all(cluster.is_admitted(f"w{number}") for number in range(9))
+        finally:
+            await cluster.stop()
+
+    asyncio.run(run())
