@@ -80,6 +80,8 @@ def running(folder: Path | None = None, options: tuple[str, ...] = _ALONE) -> It
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(_STOP_S)
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 @contextmanager

@@ -61,6 +61,8 @@ def _managing(plane: Plane, profile: str) -> Iterator[int]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def _part_of(pid: int) -> str:

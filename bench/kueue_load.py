@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -51,14 +51,14 @@ class Under:
     pids: dict[str, int]  # by name
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
     """A drive, and what it has cost whom."""
 
+    shape: str
     outcome: Outcome
-    costs: dict[str, Cost]
-    load_average: float  # of the machine before it began
-    shape: str = field(default="baseline")
+    costs: dict[str, Cost]  # by the name of the process
+    load_average: float  # of the machine before it began: what others do makes every figure worse
 
 
 @contextmanager
@@ -93,7 +93,7 @@ def load(shape: str, server: str = "plane", scale: float = 1.0) -> Loaded:
         done = subprocess.run(command, input=given, stdout=subprocess.PIPE, text=True, check=True)
         for one in costs.values():
             one.look()
-    return Loaded(Outcome(**json.loads(done.stdout)), costs, before, shape)
+    return Loaded(shape=shape, outcome=Outcome(**json.loads(done.stdout)), costs=costs, load_average=before)
 
 
 @cache

@@ -108,14 +108,21 @@ NEAR = replace(
     racks=10,
     nodes_of_a_rack=64,
 )
-SHAPES = {shape.name: shape for shape in (BASELINE, MANY, NEAR)}
+FEW = replace(
+    BASELINE,
+    name="few",  # shows in a moment whether all of it works
+    cohorts=1,
+    queues=2,
+    classes=(replace(_SMALL, count=20, interval_s=0.02), replace(_MEDIUM, count=2), replace(_LARGE, count=1)),
+)
+SHAPES = {shape.name: shape for shape in (BASELINE, MANY, NEAR, FEW)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
     """What Kueue took; zero where it is not known."""
 
-    wall_s: float
+    wall_s: float = 0.0
     waits_s: tuple[float, float, float] = (0.0, 0.0, 0.0)  # large, medium, small
     usage: float = 0.0
     own_cpu_s: float = 0.0
@@ -128,6 +135,7 @@ ANCHORS = {
     "baseline": Anchor(wall_s=405, waits_s=(32.0, 106.9, 240.1), usage=0.51, own_cpu_s=110, server_cpu_s=523),
     "large": Anchor(wall_s=1_302, own_cpu_s=381, own_mb=2_500, server_cpu_s=1_774, server_mb=10_600),
     "topology": Anchor(wall_s=409),
+    "few": Anchor(),
 }
 
 
