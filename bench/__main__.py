@@ -286,6 +286,10 @@ def main(names: list[str]) -> int:
         from bench.kueue_load import main as drive
 
         return drive(names[1:])
+    if names[:1] == ["gangs-on-kubernetes"]:
+        from bench.gangs_on_kubernetes import main as bind
+
+        return bind(names[1:])
     unknown = set(names) - {figure.name for figure in FIGURES}
     if unknown:
         print(f"no such figures: {', '.join(sorted(unknown))}; known: {', '.join(f.name for f in FIGURES)}")
