@@ -235,6 +235,55 @@ def _large_cluster_mb() -> Measured:
     return Measured(done.memory_mb, f"all run after {done.took_s:.0f} s, {done.cpu_s:.0f} s of CPU")
 
 
+def _kueue_wall(shape: str) -> Measured:
+    from bench.kueue_load import loaded
+    from bench.kueue_shapes import ANCHORS
+
+    done = loaded(shape)
+    wall_s = done.outcome.wall_s
+    return Measured(wall_s / ANCHORS[shape].wall_s, f"{wall_s:,.0f} s, load average {done.load_average:.1f}")
+
+
+def _kueue_waits() -> Measured:
+    from bench.kueue_load import loaded
+    from bench.kueue_shapes import ANCHORS
+
+    waits_s = [loaded("baseline").outcome.waits_s[size] for size in ("large", "medium", "small")]
+    ratios = [ours / theirs for ours, theirs in zip(waits_s, ANCHORS["baseline"].waits_s, strict=True)]
+    return Measured(max(ratios), " / ".join(f"{one:.1f} s" for one in waits_s))
+
+
+def _kueue_usage() -> Measured:
+    from bench.kueue_load import loaded
+    from bench.kueue_shapes import ANCHORS
+
+    usage = loaded("baseline").outcome.usage
+    return Measured(usage / ANCHORS["baseline"].usage, f"{usage:.0%}")
+
+
+def _kueue_memory() -> Measured:
+    from bench.kueue_load import loaded
+    from bench.kueue_shapes import ANCHORS
+
+    costs, anchor = loaded("large").costs, ANCHORS["large"]
+    ours_mb, server_mb = costs["muster"].most_mb, costs["kube-apiserver"].most_mb
+    ratio = max(ours_mb / anchor.own_mb, server_mb / anchor.server_mb)
+    return Measured(ratio, f"{ours_mb:,.0f} MB, the API server {server_mb:,.0f} MB")
+
+
+def _gangs_share() -> Measured:
+    from bench.gangs_on_kubernetes import bound_gangs
+
+    done = bound_gangs()
+    return Measured(done.share, f"{done.per_s:,.0f}/s of {done.alone_per_s:,.0f}/s, {done.partial} partial")
+
+
+def _gangs_per_s() -> float:
+    from bench.gangs_on_kubernetes import bound_gangs
+
+    return bound_gangs().per_s
+
+
 FIGURES = (
     Figure("admissions", _admissions_per_cpu_second, "per CPU-second, 50,000 in 1,000 queues", 5_000, is_least=True),
     Figure("waiting-ratio", _waiting_ratio, "cost of an admission at 100,000 waiting to that at 1,000", 1.3),
@@ -278,10 +327,26 @@ FIGURES = (
     ),
     Figure("kubernetes-list", _list_ratio, "time to list 10,000 pods of 3 KB, to the real server's", 1),
     Figure("kubernetes-fan-out", _fan_out_ratio, "CPU time of 3,000 events to 100 watchers, to the real server's", 1),
+    Figure("kueue-wall", lambda: _kueue_wall("baseline"), "of Kueue's wall time for its load, on a real server", 1 / 3),
+    Figure("kueue-waits", _kueue_waits, "of Kueue's mean waits, the largest of large, medium and small", 1 / 3),
+    Figure("kueue-usage", _kueue_usage, "times Kueue's usage of the quota", 1.2, is_least=True),
+    Figure("kueue-large", lambda: _kueue_wall("large"), "of Kueue's wall time, 50,000 workloads in 1,000 queues", 0.5),
+    Figure("kueue-large-memory", _kueue_memory, "of the memory of Kueue, and of its API server, the larger", 0.5),
+    Figure("kueue-topology", lambda: _kueue_wall("topology"), "of Kueue's wall time with 640 nodes in racks", 0.5),
+    Figure("gangs-share", _gangs_share, "of the bindings that the server takes, gangs of 500", 0.7, is_least=True),
+    Figure("gangs-rate", _gangs_per_s, "pods bound per second, 10,000 in gangs of 500", 250, is_least=True),
 )
 
 
 def main(names: list[str]) -> int:
+    if names[:1] == ["kueue-load"]:
+        from bench.kueue_load import main as drive
+
+        return drive(names[1:])
+    if names[:1] == ["gangs-on-kubernetes"]:
+        from bench.gangs_on_kubernetes import main as bind
+
+        return bind(names[1:])
     unknown = set(names) - {figure.name for figure in FIGURES}
     if unknown:
         print(f"no such figures: {', '.join(sorted(unknown))}; known: {', '.join(f.name for f in FIGURES)}")

@@ -44,13 +44,17 @@ class Running:
 
     def cpu_s(self) -> float:
         """The CPU time that the processes have used."""
-        ticks = sum(int(one) for pid in self.pids for one in _stat(pid)[11:13])
-        return ticks / os.sysconf("SC_CLK_TCK")
+        return sum(cpu_of(pid) for pid in self.pids)
 
     def memory_mb(self) -> float:
         """The memory that the processes hold now."""
         lines = [line for pid in self.pids for line in Path(f"/proc/{pid}/status").read_text().splitlines()]
         return sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+
+
+def cpu_of(pid: int) -> float:
+    """The CPU time that a process has used."""
+    return sum(int(one) for one in _stat(pid)[11:13]) / os.sysconf("SC_CLK_TCK")
 
 
 def _stat(pid: int | str) -> list[str]:
@@ -76,6 +80,8 @@ def running(folder: Path | None = None, options: tuple[str, ...] = _ALONE) -> It
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(_STOP_S)
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 @contextmanager
@@ -84,10 +90,10 @@ def kubernetes() -> Iterator[Running]:
     from tests.kubernetes.plane import started
 
     with tempfile.TemporaryDirectory() as made, started(Path(made), is_durable=True) as plane:
-        yield Running(tuple(_children()), plane.url, plane.token, plane.ca_file)
+        yield Running(tuple(children()), plane.url, plane.token, plane.ca_file)
 
 
-def _children() -> Iterator[int]:
+def children() -> Iterator[int]:
     """The processes that this one has started."""
     for path in Path("/proc").iterdir():
         # Others come to their end while they are looked at.

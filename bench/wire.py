@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 GONE = (OSError, EOFError)  # how a connection ends whose server is killed
+JSON = "application/json"
 _BUFFER_BYTES = 2**26
 
 
@@ -24,9 +25,9 @@ class Connection:
         self._writer = writer
         self._token = token
 
-    async def request(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
-        """Send a request and read the answer."""
-        await self.send(method, path, body)
+    async def request(self, method: str, path: str, body: bytes = b"", kind: str = JSON) -> tuple[int, bytes]:
+        """Send a request and read the answer; the kind is the media type of the body."""
+        await self.send(method, path, body, kind)
         status, length = await self._head()
         if length is not None:
             return status, await self._reader.readexactly(length)
@@ -45,10 +46,10 @@ class Connection:
             for line in whole:
                 yield line
 
-    async def send(self, method: str, path: str, body: bytes = b"") -> None:
+    async def send(self, method: str, path: str, body: bytes = b"", kind: str = JSON) -> None:
         """Send a request and leave the answer for later."""
         head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {self._token}\r\n"
-        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        head += f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
         self._writer.write(head.encode() + body)
         await self._writer.drain()
 

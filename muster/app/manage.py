@@ -44,7 +44,7 @@ from muster.store.readings import Readings
 log = logging.getLogger(__name__)
 SCHEDULERS = frozenset({"muster", "volcano", "yunikorn"})  # whose pods are bound where nothing is configured
 _ASKED_AGAIN_S = 1.0
-PACE = Pace(queue_s=5.0, refusals_per_s=20.0, refusals_at_once=100)
+PACE = Pace(queue_s=5.0, refusal_s=2.0, refusals_per_s=20.0, refusals_at_once=100, decisions_at_once=32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,5 @@
-"""How often people are told: what is only said, and decides nothing, must not keep an API server from its work.
+"""How often people are told: what is only said, and decides nothing, must not keep an API server from its work. And
+how much is decided at once: whoever is slow to write must not make those wait who come meanwhile.
 
 Given to the scheduler by `app`. On a store of this process nothing is held back.
 """
@@ -10,11 +11,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How often the scheduler tells how things are; zero: whenever something changes."""
+    """How often the scheduler tells how things are, and how much it decides at once; zero: without a bound."""
 
     queue_s: float = 0.0  # between two writes of the status of one queue
+    refusal_s: float = 0.0  # that a workload has waited before it is told why: many are served before
     refusals_per_s: float = 0.0  # workloads that are told why they wait, on the average
     refusals_at_once: int = 0  # and after a time in which none were told
+    decisions_at_once: int = 0  # of one pass: who comes while they are written waits until they are
 
 
 AT_ONCE = Pace()

@@ -25,6 +25,7 @@ from muster.store.objects import Part
 from muster.store.records import Key
 
 log = logging.getLogger(__name__)
+_RETRY_S = 1.0  # after which what could not be written is tried again
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,8 @@ class QueueStatus:
             self._written[key.resource] = max(revision, self._written.get(key.resource, 0))
         except (StoreError, InvalidObject) as problem:
             log.debug("the status of %s was not written: %s", key, problem)
-            self._changed[key] = None  # with the next pass
+            self._changed[key] = None
+            self._told_at[key] = now + _RETRY_S
 
     def _status(self, state: EngineState, key: Key, obj: Object, now: float) -> dict[str, object]:
         counts = self._counts.get(key, Counts())

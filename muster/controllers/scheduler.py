@@ -20,7 +20,7 @@ from muster.controllers.carrying_out import Annotate, Removal, StatusWrite, Writ
 from muster.controllers.events import Events, note_of
 from muster.controllers.feed import Changes
 from muster.controllers.news import News
-from muster.controllers.pace import Allowance, Pace
+from muster.controllers.pace import AT_ONCE, Allowance, Pace
 from muster.controllers.pod_claims import claim_state, told, unreached, with_node
 from muster.controllers.queue_status import QueueStatus
 from muster.controllers.telling import SCHEDULER, Refusals, events_of_decision, events_of_refusal
@@ -48,6 +48,7 @@ log = logging.getLogger(__name__)
 PAUSE_S = 1.0  # after a fault
 CYCLES_MOST = 512  # of one pass: what is decided is to be seen soon
 _NEWS_MOST = 60  # pauses until news of an object comes that somebody else has written
+LATER_MOST = 10_000  # objects of which there is still something to tell; what is older is not told
 _LEAST_WAIT_S = 0.05  # until it is time for something: clocks are not exact
 
 Result = TypeVar("Result")
@@ -66,6 +67,7 @@ class Decided:
     decisions: dict[str, list[Decision]] = field(default_factory=dict)  # by workload
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     cycles: int = 0
+    is_cut_short: bool = False  # there may be more to decide
 
 
 class Unanswered(NamedTuple):
@@ -92,7 +94,9 @@ class Scheduler:
         self.is_idle = False
         self._telling: asyncio.Future[list[BaseException | None]] | None = None  # what has become of the last pass
         self._is_to_pause = False  # the store could not be written to
-        self._untold: dict[str, Verdict] = {}  # why those wait that nobody was told of yet, the oldest first
+        self._pace = AT_ONCE
+        self._untold: dict[str, tuple[float, Verdict]] = {}  # since when, and why, those wait that were not told yet
+        self._later: list[list[Event]] = []  # what came up while others were told
         self._allowance = Allowance(0.0, 0)
         self.is_pausing = False
         self._unanswered: dict[Key, Unanswered] = {}  # writes of which nobody knows whether they were made
@@ -100,6 +104,7 @@ class Scheduler:
 
     def keep(self, pace: Pace) -> None:
         """Have people told no more often than that."""
+        self._pace = pace
         self._allowance = Allowance(pace.refusals_per_s, pace.refusals_at_once)
         self._queues.pace_s = pace.queue_s
 
@@ -158,7 +163,11 @@ class Scheduler:
         await self._news.wait(None if due is None else max(_LEAST_WAIT_S, due - now))
 
     def _next_told(self, now: float) -> float | None:
-        return now + self._allowance.wait_s() if self._untold else None
+        if not self._untold:
+            return None
+        since_s = next(iter(self._untold.values()))[0]
+        young_s = since_s + self._pace.refusal_s - self._clock.monotonic_s()
+        return now + max(young_s, self._allowance.wait_s())
 
     # One pass --------------------------------------------------------------------------------------------------------
 
@@ -170,11 +179,13 @@ class Scheduler:
         now = max(self._clock.now_s(), self.cache.state.now)
         self.cache.sync(now)
         state = self.cache.state
-        decided = await self.think(lambda: run_cycles(state, now))
+        decided = await self.think(lambda: run_cycles(state, now, self._pace.decisions_at_once))
         events = await self._carry_out(state, decided, now)
         touched, self.cache.touched = self.cache.touched | decided.decisions.keys(), set()
         self._queues.count(state, sorted(touched))
         await self._tell_beside(events, now)
+        if decided.is_cut_short:
+            self._news.set()
 
     async def _find_out(self) -> None:
         """Learn what has become of writes without an answer, before anything else is given away.
@@ -317,14 +328,15 @@ class Scheduler:
 
     def _to_tell(self, state: EngineState, decided: Decided) -> Iterator[tuple[str, Verdict]]:
         """Those who are told why they wait; who is told later is told what holds then."""
-        self._untold.update(self._refused(state, decided))
         now_s = self._clock.monotonic_s()
+        for workload, verdict in self._refused(state, decided).items():
+            self._untold[workload] = (self._untold.get(workload, (now_s, verdict))[0], verdict)
         while self._untold:
-            workload = next(iter(self._untold))
+            workload, (since_s, verdict) = next(iter(self._untold.items()))
             is_waiting = self._waits(state, workload)
-            if is_waiting and not self._allowance.has_one(now_s):
+            if is_waiting and (now_s < since_s + self._pace.refusal_s or not self._allowance.has_one(now_s)):
                 return
-            verdict = self._untold.pop(workload)
+            del self._untold[workload]
             if is_waiting:
                 yield workload, verdict
 
@@ -359,13 +371,22 @@ class Scheduler:
     # Events ----------------------------------------------------------------------------------------------------------
 
     async def _tell_beside(self, events: list[list[Event]], now: float) -> None:
-        """Tell what was done, in events and in the status of queues, while the next pass begins; one pass at a time."""
-        if self._telling is not None:
-            for problem in await self._telling:
-                if problem is not None:
-                    raise problem
+        """Tell what was done, in events and in the status of queues, while the next passes begin; one after another."""
+        self._later += events
+        del self._later[:-LATER_MOST]
+        if self._telling is not None and not self._telling.done():
+            return  # the rest is told when that is over
+        for problem in await self._telling if self._telling is not None else ():
+            if problem is not None:
+                raise problem
+        events, self._later = self._later, []
         telling = (self._queues.write(now), *(self._tell(one, now) for one in events))
         self._telling = asyncio.gather(*telling, return_exceptions=True)
+        self._telling.add_done_callback(self._tell_more)
+
+    def _tell_more(self, _: object) -> None:
+        if self._later:
+            self._news.set()
 
     async def _tell(self, events: list[Event], now: float) -> None:
         for event in events:
@@ -374,10 +395,16 @@ class Scheduler:
                 await self._events.write(self._client, obj, note_of(event), now)
 
 
-def run_cycles(state: EngineState, now: float) -> Decided:
-    """Run cycles until every head was tried in vain since the last change, and nobody can grow."""
+def run_cycles(state: EngineState, now: float, decisions_most: int = 0) -> Decided:
+    """Run cycles until every head was tried in vain since the last change, and nobody can grow; or up to a bound.
+
+    What is left is for the next pass, which follows on the writes of this one.
+    """
     decided = Decided()
     while decided.cycles < CYCLES_MOST and not (decided.cycles and state.is_settled and not state.growing()):
+        if decisions_most and len(decided.decisions) >= decisions_most:
+            decided.is_cut_short = True
+            break
         state.begin_cycle(max(now, state.now))
         plan = decide(state)
         state.apply(plan)

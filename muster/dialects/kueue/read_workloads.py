@@ -112,7 +112,10 @@ class WorkloadReader:
             variant_of=_variant_of(metadata),
             is_split=self.settings.concurrent_admission
             and metadata.text_map("labels").get(names.VARIANT_PARENT) == "true",
-            kind_key=_kind_key(pod_sets, priority, allowed),
+            kind_key=like.kind_key
+            if like is not None
+            and (like.pod_sets, like.priority, like.allowed_flavors) == (pod_sets, priority, allowed)
+            else _kind_key(pod_sets, priority, allowed),
             faults=faults,
         )
 
