@@ -243,7 +243,7 @@ class Driver:
             "metadata": {"resourceVersion": workload.metadata.resourceVersion},
             "status": {"admission": None, "conditions": [*kept, *new]},
         }
-        await _ask(connection, "PATCH", f"{run.path}/status", json.dumps(body).encode(), _MERGE, may_conflict=True)
+        await _ask(connection, "PATCH", f"{run.path}/status", json.dumps(body).encode(), _MERGE)
 
     def _stop(self, run: Run) -> None:
         if run.is_running:
@@ -260,13 +260,12 @@ async def _create(connection: Connection, path: str, body: bytes) -> None:
     await _ask(connection, "POST", path, body, "application/json")
 
 
-async def _ask(
-    connection: Connection, method: str, path: str, body: bytes, kind: str, *, may_conflict: bool = False
-) -> None:
+async def _ask(connection: Connection, method: str, path: str, body: bytes, kind: str) -> None:
     """Send a request until it is answered well; a server that is busy says so."""
     for number in range(_TRIES):
         status, answer = await connection.request(method, path, body, kind)
-        if status < 300 or (status == 409 and may_conflict):
+        # A merge patch names the revision that it is made on: what has changed since is heard of.
+        if status < 300 or (status == 409 and kind == _MERGE):
             return
         if status not in (409, 429, 500, 503, 504):
             break
