@@ -1,13 +1,15 @@
 """Which pod of a workload has which of its slots. Pure: the cache charges by it, and the binder binds by it.
 
 A bound pod has the slot that was written on it when it was bound; one that others have bound takes any slot of its
-node. Pods that wait get what is left: by their index where they are numbered, else in the order of their names.
+node. Pods that wait get what is left: by their index where they are numbered, else in the order of their names. A pod
+that was bound before its workload was given other cards has none of the new slots: it still holds the old ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 from muster.controllers.belonging import INDEX_LABELS
 from muster.dialects.kueue.names import GROUP
@@ -15,7 +17,7 @@ from muster.dialects.pods import SCHEDULERS, Pod, is_over, waits_for_node
 from muster.model.workload import Slot
 
 POD_SET_LABEL = f"{GROUP}/podset"
-SLOT_ANNOTATION = "muster.dev/slot"  # pod set and number of the slot, written by the binding
+SLOT_ANNOTATION = "muster.dev/slot"  # pod set, number and cards of the slot, written by the binding
 
 
 @dataclass(slots=True)
@@ -35,6 +37,8 @@ class _Free:
         self.by_number = dict(enumerate(slots))
         self._on_node: dict[str, list[int]] = {}  # numbers that may be free, the first one last
         for number in range(len(slots) - 1, -1, -1):
+            if _names_cards(slots[number]):
+                continue  # nobody knows that a stranger holds just these
             self._on_node.setdefault(slots[number].node, []).append(number)
 
     def first_on(self, node: str) -> int | None:
@@ -72,8 +76,29 @@ def seat(
             seating.without_slot.append(pod)
             continue
         number = index if index in left else next(iter(left))
-        seating.to_bind.append((pod, f"{name}/{number}", left.pop(number)))
+        slot = left.pop(number)
+        seating.to_bind.append((pod, slot_note(name, number, slot), slot))
     return seating
+
+
+def slot_note(name: str, number: int, slot: Slot) -> str:
+    """What is written on the pod that gets a slot of a pod set: where it names cards, which they are too."""
+    if not _names_cards(slot):
+        return f"{name}/{number}"
+    shares = slot.slices.shares if slot.slices is not None else ()
+    cards = [*((share.uuid, share.memory_mib, share.cores) for share in shares), *slot.names]
+    return f"{name}/{number}/{sha256(repr(cards).encode()).hexdigest()[:8]}"
+
+
+def number_of(note: str) -> tuple[str, int]:
+    """The pod set and the number of the slot that was written on a pod; -1 where it is none."""
+    name, _, rest = note.partition("/")
+    number = rest.partition("/")[0]
+    return name, int(number) if _is_number(number) else -1
+
+
+def _names_cards(slot: Slot) -> bool:
+    return slot.slices is not None or bool(slot.names)
 
 
 def key_of(pod: Pod) -> str:
@@ -83,15 +108,13 @@ def key_of(pod: Pod) -> str:
 
 
 def _take_own(pod: Pod, free: Mapping[str, _Free]) -> bool:
-    """Let a bound pod have the slot that is written on it; whether that is one of its node, and free."""
+    """Let a bound pod have the slot that is written on it; whether that is one of its node and its cards, and free."""
     written = (pod["metadata"].get("annotations") or {}).get(SLOT_ANNOTATION) or ""
-    name, _, text = written.rpartition("/")
-    if name not in free or not _is_number(text):
+    name, number = number_of(written)
+    slot = free[name].by_number.get(number) if name in free else None
+    if slot is None or slot.node != pod["spec"]["nodeName"] or slot_note(name, number, slot) != written:
         return False
-    slot = free[name].by_number.get(int(text))
-    if slot is None or slot.node != pod["spec"]["nodeName"]:
-        return False
-    del free[name].by_number[int(text)]
+    del free[name].by_number[number]
     return True
 
 

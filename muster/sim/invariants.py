@@ -31,7 +31,7 @@ from collections.abc import Iterator
 from muster.controllers.belonging import PODS, WORKLOADS, has_condition, object_key
 from muster.controllers.cache import CLUSTER_QUEUES, Cache
 from muster.controllers.nodes.pools import POOL
-from muster.controllers.seating import SLOT_ANNOTATION
+from muster.controllers.seating import SLOT_ANNOTATION, number_of
 from muster.dialects.kueue.slots_text import recorded_slots
 from muster.engine.invariants import differences, violations
 from muster.model.errors import InvalidObject
@@ -117,13 +117,13 @@ def _false_slot(census: Census, change: Change) -> Iterator[str]:
     pod, before = change.now, change.before
     if pod is None or not pod["spec"].get("nodeName") or (before or {}).get("spec", {}).get("nodeName"):
         return
-    name, _, number = (pod["metadata"].get("annotations") or {}).get(SLOT_ANNOTATION, "").rpartition("/")
+    name, number = number_of((pod["metadata"].get("annotations") or {}).get(SLOT_ANNOTATION, ""))
     for workload in census.all(WORKLOADS):
         owners = {one["uid"] for one in workload["metadata"].get("ownerReferences") or ()}
         if not _owners(pod) & owners or not has_condition(workload, "Admitted"):
             continue
         slots = recorded_slots(Fields(workload)).get(name, ())
-        node = slots[int(number)].node if int(number or 0) < len(slots) else ""
+        node = slots[number].node if 0 <= number < len(slots) else ""
         if node and node != pod["spec"]["nodeName"]:
             yield f"I11: {change.key} is bound to {pod['spec']['nodeName']}, and its slot is on {node}"
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from muster.controllers.seating import INDEX_LABELS, POD_SET_LABEL, SLOT_ANNOTATION, seat
+from muster.controllers.seating import INDEX_LABELS, POD_SET_LABEL, SLOT_ANNOTATION, seat, slot_note
+from muster.model.slices import Share, Slices
 from muster.model.workload import Slot
 from tests.stopwatch import is_done_within
 
@@ -69,3 +70,18 @@ def test_many_pods_that_others_have_bound_cost_little():
     pods = [pod(f"p{number}", "a") for number in range(5_000)]
     assert is_done_within(2.0, lambda: seat(slots, pods))
     assert len(seat(slots, pods).seated) == 5_000
+
+
+def sliced(card: str) -> Slot:
+    return Slot("a", (), Slices((Share(uuid=card, vendor="NVIDIA", memory_mib=5000),)))
+
+
+@pytest.mark.parametrize("before", [sliced("other card"), Slot("a", (0,), None, ("GPU-7",)), Slot("a")])
+def test_a_pod_that_holds_other_cards_has_none_of_the_new_slots(before):
+    """It was bound before its workload was evicted and admitted anew: its cards are not those of the new slot."""
+    leaving = pod("p", "a", slot=slot_note("main", 0, before))
+    found = seat({"main": (sliced("card"),)}, [leaving, pod("q")])
+    assert not found.seated, "so it is charged by itself"
+    assert [one["metadata"]["name"] for one, _, _ in found.to_bind] == ["q"]
+    again = pod("q", "a", slot=found.to_bind[0][1])
+    assert seat({"main": (sliced("card"),)}, [leaving, again]).seated == {"n/q"}
