@@ -25,7 +25,11 @@ FILE_LINES, FUNCTION_LINES, PARAMETERS = 500, 60, 5
 NOT_WALKED = {"__pycache__", "build", "dist", "htmlcov", "node_modules"}
 
 # "rule path subject" -> the size allowed for now, e.g. "function-size muster/cli/plan.py plan": 64.
-RATCHET: dict[str, int] = {"parameters muster/cli/plan.py plan": 6, "parameters muster/cli/up.py up": 9}
+RATCHET: dict[str, int] = {
+    "parameters muster/cli/manage.py manage": 7,
+    "parameters muster/cli/plan.py plan": 6,
+    "parameters muster/cli/up.py up": 9,
+}
 
 
 @dataclass(frozen=True, slots=True)

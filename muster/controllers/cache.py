@@ -91,6 +91,7 @@ class Cache:
         self._seen: dict[Key, int] = {}  # by workload or pod: the revision that the state is about
         self._left_out: dict[Key, int] = {}  # by workload or pod: the revision on which nothing can be written
         self._unbound: set[Key] = set()  # pods that wait and have claims without a volume
+        self._uncertain: dict[Key, str] = {}  # by pod whose cards its node could not name: the node
         self.held_back: dict[Key, str] = {}  # pods whose claims allow no place, and why, until somebody clears it
         self.touched: set[str] = set()  # workloads that were looked at, until somebody clears it
 
@@ -168,7 +169,7 @@ class Cache:
     def leftovers(self) -> list[Key]:
         """Objects that are gone and still remembered: none once all is taken in, else memory would grow for ever."""
         grouped = (key for key, pods in self._members.items() if pods)
-        known = {*self._seen, *self._left_out, *self._filled, *self._group_of, *grouped}
+        known = {*self._seen, *self._left_out, *self._filled, *self._group_of, *self._uncertain, *grouped}
         return sorted(key for key in known if self._view.record(key) is None)
 
     @property
@@ -211,6 +212,7 @@ class Cache:
         self._pods = dict.fromkeys(self._view.keys(PODS))
         self._group_of.clear()
         self._members.clear()
+        self._uncertain.clear()
         # What has gone meanwhile is in none of these lists, so nothing else would forget it.
         self._seen.clear()
         for remembered in (self._left_out, self._filled):
@@ -254,6 +256,9 @@ class Cache:
             return
         for node, _ in changed:
             self.state.put_node(node)
+        # Which cards a pod holds can be read once its node says which it has.
+        told = {node.name for node, known in changed if known is None or known.devices != node.devices}
+        self._pods.update((key, None) for key, node in self._uncertain.items() if node in told)
 
     def _read_node(self, obj: Object) -> Node | None:
         try:
@@ -298,6 +303,7 @@ class Cache:
         name, alone = f"{key.namespace}/{key.name}", workload_key(key.namespace, key.name)
         fields = Fields(pod) if self._note(key) and pod is not None else None
         self._unbound.discard(key)
+        self._uncertain.pop(key, None)
         try:
             if fields is not None and is_alone and self._is_taken(fields, name, alone):
                 return
@@ -318,6 +324,8 @@ class Cache:
         if bound is not None:
             bound = self._placement.bound_pod(bound, pod, self._known_nodes.get(bound.node))
             held = as_holder(pod, bound, workload, schedulers=self._parts.schedulers)
+            if bound.cards is not None and bound.slices is None:
+                self._uncertain[object_key(PODS, dict(pod.values))] = bound.node
             if held is None:
                 self._drop_alone(alone)
                 self.state.put_pod(bound)

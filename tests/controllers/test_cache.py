@@ -11,6 +11,7 @@ from muster.controllers.cache import Cache
 from muster.engine.state import EngineState
 from muster.store.records import Key
 from tests.controllers.cluster import GPU, GROUP, WORKLOADS, Cluster, node, pod, queue, workload
+from tests.controllers.test_scheduler_faults import REGISTER, REGISTERED
 from tests.support import is_full_proof
 
 
@@ -165,6 +166,30 @@ def test_what_has_gone_while_the_state_is_built_anew_is_forgotten():
         await cluster.add(f"clusterqueues.{GROUP}", queue("other", {GPU: "1"}))
         await cluster.settle()
         assert cluster.scheduling.scheduler.cache.leftovers() == []
+        await cluster.stop()
+
+    asyncio.run(story())
+
+
+def test_what_a_pod_holds_of_cards_is_read_when_its_node_comes_back():
+    async def story() -> None:
+        cluster = Cluster()
+        sliced = node("sliced", gpus=20, annotations=REGISTERED)
+        plain = node("plain", gpus=20, annotations={REGISTER: REGISTERED[REGISTER].replace("GPU-", "CARD-")})
+        await cluster.set_up(queue("q", {GPU: "9"}), nodes=[sliced])
+        await cluster.add("pods", pod("alone", gpu="1", gpumem="300"))
+        await cluster.start()
+        await cluster.settle()
+        await cluster.stop()
+        await cluster.remove("nodes", "sliced", "")
+        await cluster.add_node(plain)
+        await cluster.start()  # it has never seen the pod's node
+        await cluster.settle()
+        await cluster.add_node(sliced)
+        await cluster.settle()
+        _assert_like_new(cluster)
+        alone = cluster.scheduling.scheduler.cache.state.workloads["team/pod/alone"]
+        assert alone.admission is not None, "a more important one may take its place"
         await cluster.stop()
 
     asyncio.run(story())

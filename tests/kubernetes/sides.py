@@ -71,11 +71,11 @@ class Side:
             answer = self.client.request(step.method, path, body, content_type=step.content_type, accept=step.accept)
         except RemoteDisconnected:
             return {"status": 0}
-        return self._told(answer, step)
+        return self._without_place(self._told(answer, step))
 
     def events(self) -> dict[str, list[Json]]:
         """What watches of each kind tell of the story."""
-        return {one.plural: list(self._events(one)) for one in FAMILIES}
+        return self._without_place({one.plural: list(self._events(one)) for one in FAMILIES})
 
     def leave(self) -> None:
         """Delete what is outside of the namespace."""
@@ -111,6 +111,11 @@ class Side:
                 revision = event["object"]["metadata"]["resourceVersion"]
                 yield event
         raise AssertionError(f"{_WATCHES} watches of {path} ended before they told of {end}")
+
+    def _without_place(self, told: Json) -> Json:
+        """What was said, as if in any namespace."""
+        same: Json = json.loads(json.dumps(told).replace(self.namespace, "{ns}"))
+        return same
 
     def _list_revision(self, family: Family) -> str:
         found = self.client.request("GET", f"{self._placed(family.collection)}?limit=1").json
@@ -259,7 +264,7 @@ def _keeps_the_limit(step: Step, ours: Json, _theirs: Json) -> bool:
 
 
 _COUNTED = ("priorityclasses",)
-_OF_PATCH = ("patch", "FieldValueInvalid")
+_OF_PATCH = ["patch", "FieldValueInvalid"]
 _ON_PURPOSE: dict[str, Callable[[Step, Json, Json], bool]] = {
     "a patch that makes no object of its kind is refused with the name of the object": _names_the_object,
     "the generation counts changes of every kind": _counts_changes,
