@@ -7,7 +7,7 @@
 | I3 | the pods of a node ask for no more than it has | each step, `invariants_places` |
 | I4 | a gang has all its places or none, and all its pods at rest | each step in the engine's state; at rest |
 | I5 | no card has given out more than it has, and pods have the cards they ask for | each step, `invariants_places` |
-| I6 | locks have an owner and an end | leases of nodes at rest; there are no others yet |
+| I6 | locks have an owner and an end | leases at rest; take-overs in `take_overs` |
 | I7 | nobody who was submitted is lost | at rest |
 | I8 | with nothing broken, everything comes to its end, and has the size that it should have | at rest |
 | I9 | a restart changes nothing | at rest |
@@ -21,7 +21,7 @@
 | I17 | what is remembered is about objects that are there | with I10 |
 | I18 | what was acknowledged stays | tests/store; here revisions only grow |
 | I19 | a watch tells everything in order | tests/store, tests/properties/test_store.py |
-| I20 | nobody writes over what he has not seen | each step; leaders are not elected yet |
+| I20 | nobody writes over what he has not seen, and only one leader writes | each step; leaders in `take_overs` |
 """
 
 from __future__ import annotations
