@@ -1,16 +1,20 @@
 """Definitions of Kueue's kinds, for clusters that have none. `app` writes them out.
 
-Both versions are served and v1beta2 is stored; somebody has to translate between them, which the caller says.
+Both versions are served and v1beta2 is stored; somebody has to translate between them, which the caller says. Strict
+definitions are the ones that Kueue has. The others let pass what `forgiving` reads as meant, so that the webhooks get
+to see it: they refuse it where `strictValidation` is on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from muster.dialects.kueue.definitions_rules import rules_of
-from muster.dialects.kueue.kinds import HUB, KINDS, VERSIONS
+from muster.dialects.kueue.kinds import HUB, KINDS
 from muster.dialects.kueue.names import GROUP
 from muster.model.definitions import AGE, Column, Definition, Object, Version, Words, definition_object
+from muster.model.shapes import ListOf, Struct, Whole
 
 _GOES_AWAY = f"{GROUP}/v1beta1 goes away; write {GROUP}/{HUB}."
 # Kueue says of all kinds but this that the older version goes away, and users' tools may count such warnings.
@@ -107,6 +111,7 @@ _WORDS: Mapping[str, Words] = {
         "spec.podSets": "Groups of equal pods.",
         "spec.podSets[].count": "How many pods there are.",
         "spec.podSets[].minCount": "How few will do.",
+        "spec.podSets[].replicas": "Read as count; write count.",
         "spec.queueName": "The LocalQueue that it waits in.",
         "spec.priority": "Which workload is first: the higher number.",
         "status.admission": "The quota that it holds, and where its pods go.",
@@ -118,8 +123,20 @@ _WORDS: Mapping[str, Words] = {
 }
 
 
-def _definition(name: str) -> Definition:
+def _with_replicas(workload: Struct) -> Struct:
+    """A workload whose pod sets may say `replicas`: a field that a definition lacks is gone before anybody sees it."""
+    spec = workload.fields["spec"]
+    assert isinstance(spec, Struct), "the spec of a workload is an object"
+    pod_sets = spec.fields["podSets"]
+    assert isinstance(pod_sets, ListOf) and isinstance(pod_sets.item, Struct), "pod sets are a list of objects"
+    pod_set = replace(pod_sets.item, fields={**pod_sets.item.fields, "replicas": Whole(least=0)})
+    changed = replace(spec, fields={**spec.fields, "podSets": replace(pod_sets, item=pod_set)})
+    return replace(workload, fields={**workload.fields, "spec": changed})
+
+
+def _definition(name: str, *, is_strict: bool) -> Definition:
     kind = KINDS[name]
+    reads_replicas = name == "Workload" and not is_strict
     return Definition(
         group=GROUP,
         kind=name,
@@ -130,19 +147,19 @@ def _definition(name: str) -> Definition:
         versions=tuple(
             Version(
                 name=version,
-                shape=kind.shapes[version],
+                shape=_with_replicas(shape) if reads_replicas else shape,
                 is_stored=version == HUB,
                 has_status=kind.has_status,
                 warning=_GOES_AWAY if version != HUB and name not in _KEEPS_OLDER else "",
                 columns=_columns(name, version),
-                rules=rules_of(name, is_hub=version == HUB),
+                rules=rules_of(name, is_hub=version == HUB, is_strict=is_strict),
                 selectable=(".status.admission.clusterQueue",) if name == "Workload" and version == HUB else (),
             )
-            for version in VERSIONS
+            for version, shape in kind.shapes.items()
         ),
     )
 
 
-def definitions(conversion: Object | None) -> list[Object]:
+def definitions(conversion: Object | None, *, is_strict: bool = False) -> list[Object]:
     """The CustomResourceDefinitions of all Kueue's kinds; `conversion` says who translates between the versions."""
-    return [definition_object(_definition(name), conversion=conversion) for name in sorted(KINDS)]
+    return [definition_object(_definition(name, is_strict=is_strict), conversion=conversion) for name in sorted(KINDS)]

@@ -2,6 +2,7 @@
 
 The same rules are code in `validate`, which knows more and says it better; these hold even while nobody answers for the
 webhooks. A rule that cannot be evaluated counts as broken, so a missing part may be named without asking for it.
+Strict rules are Kueue's own; else they let pass what `forgiving` reads.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 from muster.model.definitions import Rule, Rules
 
 
-def rules_of(kind: str, *, is_hub: bool) -> Rules:
+def rules_of(kind: str, *, is_hub: bool, is_strict: bool) -> Rules:
     """The rules of a kind, by the part of it that they are about."""
     match kind:
         case "AdmissionCheck":
             return {"spec.controllerName": (_NEVER_CHANGES,)}
         case "ClusterQueue":
-            return _cluster_queue("cohortName" if is_hub else "cohort")
+            own = {**_CLUSTER_QUEUE, **_resource_groups(is_strict=is_strict)}
+            return own | ({"spec": (_nobody_to_borrow_from(is_hub=is_hub),)} if is_strict else {})
         case "Cohort":
-            return {"spec.resourceGroups[]": (_SAME_RESOURCES,)}
+            return _resource_groups(is_strict=is_strict)
         case "LocalQueue":
             return {"spec.clusterQueue": (_NEVER_CHANGES,)}
         case "MultiKueueCluster" if is_hub:
@@ -42,42 +44,43 @@ _NO_REPEATS = Rule("self.all(one, self.filter(other, other == one).size() == 1)"
 
 # Queues, flavors and topologies -----------------------------------------------------------------------------------
 
-_SAME_RESOURCES = Rule(
-    "self.flavors.all(flavor, flavor.resources.size() == self.coveredResources.size())",
-    "each flavor must give a quota for every covered resource and for no other",
-)
+
+def _resource_groups(*, is_strict: bool) -> Rules:
+    sizes, message = "==", "each flavor must give a quota for every covered resource and for no other"
+    if not is_strict:
+        sizes, message = "<=", "a flavor can give a quota for covered resources only"
+    rule = f"self.flavors.all(flavor, flavor.resources.size() {sizes} self.coveredResources.size())"
+    return {"spec.resourceGroups[]": (Rule(rule, message),)}
 
 
-def _cluster_queue(cohort: str) -> Rules:
-    no_borrowing = (
+def _nobody_to_borrow_from(*, is_hub: bool) -> Rule:
+    cohort = "cohortName" if is_hub else "cohort"
+    no_limits = (
         "self.resourceGroups.all(group, group.flavors.all(flavor,"
         " flavor.resources.all(resource, !has(resource.borrowingLimit))))"
     )
-    return {
-        "spec": (
-            Rule(
-                f"has(self.{cohort}) || !has(self.resourceGroups) || {no_borrowing}",
-                f"there is nobody to borrow from without {cohort}: leave the borrowingLimit out",
-            ),
-        ),
-        "spec.flavorFungibility": (
-            Rule(
-                "!has(self.preference)"
-                " || (self.whenCanBorrow == 'TryNextFlavor' && self.whenCanPreempt == 'TryNextFlavor')",
-                "preference needs whenCanBorrow and whenCanPreempt to be TryNextFlavor",
-            ),
-        ),
-        "spec.preemption": (
-            Rule(
-                "self.reclaimWithinCohort != 'Never' || !has(self.borrowWithinCohort)"
-                " || self.borrowWithinCohort.policy == 'Never'",
-                "borrowWithinCohort has no effect while reclaimWithinCohort is Never",
-            ),
-        ),
-        "spec.resourceGroups[]": (_SAME_RESOURCES,),
-    }
+    return Rule(
+        f"has(self.{cohort}) || !has(self.resourceGroups) || {no_limits}",
+        f"there is nobody to borrow from without {cohort}: leave the borrowingLimit out",
+    )
 
 
+_CLUSTER_QUEUE: Rules = {
+    "spec.flavorFungibility": (
+        Rule(
+            "!has(self.preference)"
+            " || (self.whenCanBorrow == 'TryNextFlavor' && self.whenCanPreempt == 'TryNextFlavor')",
+            "preference needs whenCanBorrow and whenCanPreempt to be TryNextFlavor",
+        ),
+    ),
+    "spec.preemption": (
+        Rule(
+            "self.reclaimWithinCohort != 'Never' || !has(self.borrowWithinCohort)"
+            " || self.borrowWithinCohort.policy == 'Never'",
+            "borrowWithinCohort has no effect while reclaimWithinCohort is Never",
+        ),
+    ),
+}
 _EFFECTS = "['NoSchedule', 'PreferNoSchedule', 'NoExecute']"
 _EFFECTS_NAMED = "the effect is NoSchedule, PreferNoSchedule or NoExecute"
 _TOLERATIONS = (
