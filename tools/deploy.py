@@ -1,7 +1,7 @@
 """Writes the generated files of deploy/: definitions, rights, webhook configurations, the plain manifests, a table.
 
-`python -m tools.deploy` after a change of kinds, jobs, webhooks or of the chart. The plain manifests are what Helm makes
-of the chart, so that needs Go; `--without-manifests` leaves them as they are. A test compares the files with the code.
+`python -m tools.deploy` after a change of kinds, jobs, webhooks or of the chart. The plain manifests are what Helm
+makes of the chart, so that needs Go; `--without-manifests` leaves them as they are. Tests compare all of it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ HEAD = "# Made by `python -m tools.deploy`; do not edit.\n"
 
 
 class _Dumper(yaml.CSafeDumper):
-    """Repeats what occurs twice: readers of definitions know no anchors."""
+    """Writes out what occurs twice: readers of definitions know no anchors."""
 
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, _data: Any) -> bool:
         return True
 
 
@@ -57,9 +57,14 @@ def generated_files() -> dict[str, str]:
     }
 
 
+def template_command(helm: Path) -> list[str]:
+    """How Helm is asked for the objects of the chart; there is no cluster that it could ask for its version."""
+    return [str(helm), "template", "muster", str(CHART), "--kube-version", "1.36.0"]
+
+
 def manifests(helm: Path) -> str:
     """The plain manifests: the chart with its defaults, less the definitions, which are files of their own."""
-    command = [helm, "template", "muster", CHART, "--namespace", NAMESPACE, "--set", "definitions.install=false"]
+    command = [*template_command(helm), "--namespace", NAMESPACE, "--set", "definitions.install=false"]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     return f"{HEAD}---\n{_dumped(namespace)}{answer.stdout}"
@@ -67,32 +72,20 @@ def manifests(helm: Path) -> str:
 
 def values_table() -> str:
     """The rows of the page on installing: each value of the chart with the comment above it."""
-    values = yaml.safe_load((CHART / "values.yaml").read_text())
-    rows, place, comment = [], [], ""
-    for line in (CHART / "values.yaml").read_text().splitlines():
+    text = (CHART / "values.yaml").read_text()
+    values, rows, comment = yaml.safe_load(text), [], ""
+    place: list[tuple[int, str]] = []  # the names above a line, each with its indentation
+    for line in text.splitlines():
         words = line.strip()
-        if words.startswith("# "):
-            comment = words[2:]
-            continue
-        name, colon, _ = words.partition(":")
-        if not colon or not comment or words.startswith("-"):
-            comment = ""
-            place = _place(place, line)
-            continue
-        place = _place(place, line)
-        path = ".".join(one for _, one in place)
-        rows.append(f"| `{path}` | {comment} | {_default(values, path)} |\n")
-        comment = ""
+        name = words.partition(":")[0]
+        if name.isidentifier():
+            indent = len(line) - len(words)
+            place = [*(one for one in place if one[0] < indent), (indent, name)]
+            if comment:
+                path = ".".join(one for _, one in place)
+                rows.append(f"| `{path}` | {comment} | {_default(values, path)} |\n")
+        comment = words.removeprefix("# ") if words.startswith("# ") else ""
     return TABLE_HEAD + "".join(rows)
-
-
-def _place(place: list[tuple[int, str]], line: str) -> list[tuple[int, str]]:
-    """Where a line is: the names above it, each with its indentation."""
-    name, colon, _ = line.strip().partition(":")
-    indent = len(line) - len(line.lstrip())
-    if not colon or not name.isidentifier():
-        return place
-    return [*(one for one in place if one[0] < indent), (indent, name)]
 
 
 def _default(values: Any, path: str) -> str:

@@ -1,4 +1,4 @@
-"""What Muster may do on a real cluster: the smallest rights that its work needs. The files of an installation hold them.
+"""What Muster may do on a real cluster: the smallest rights that its work needs. `tools.deploy` writes them down.
 
 What is followed comes from the constants of the controllers and of the kinds of job; a new kind of job brings its
 rights with it. What is written is a table here, of which only the rows count whose resource is followed. No rule has a
