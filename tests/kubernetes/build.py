@@ -125,11 +125,15 @@ def _build(source: Path, version: str, target: Path, *, package: str) -> None:
 def main() -> int:
     """Build what the comparison needs; says what is missing where that cannot be done."""
     try:
-        for path in (program(), older_kubectl(), go_client(), helm()):
+        for path in (program(), older_kubectl(), go_client()):
             print(path)
     except NoControlPlane as missing:
         print(missing, file=sys.stderr)
         return 1
+    try:
+        print(helm())
+    except NoControlPlane as missing:
+        print(f"SKIPPED: the chart is not checked: {missing}", file=sys.stderr)
     return 0
 
 

@@ -216,3 +216,33 @@ def _served(client: Client) -> list[tuple[str, str]]:
             (group["name"], one["name"]) for one in client.request("GET", f"/apis/{version}").json["resources"]
         )
     return sorted(found)
+
+
+# Helm on a real API server ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bare(real_program, tmp_path_factory) -> Iterator[Plane]:
+    """A real server of our own with nothing installed."""
+    with started(tmp_path_factory.mktemp("helm")) as plane:
+        yield plane
+
+
+def test_helm_installs_upgrades_and_leaves_what_others_brought(helm_program: Path, bare: Plane) -> None:
+    theirs = yaml.load((GENERATED / "definitions" / "cohorts.kueue.x-k8s.io.yaml").read_text(), yaml.CSafeLoader)
+    del theirs["spec"]["conversion"]
+    bare.kubectl("apply", "--server-side", "-f", "-", text=yaml.safe_dump(theirs))
+    where = ("--kubeconfig", str(bare.kubeconfig), "--namespace", NAMESPACE)
+    # There are no nodes here: what is made is looked at, not waited for.
+    run(helm_program, "install", "muster", CHART, "--create-namespace", *where)
+    run(helm_program, "upgrade", "muster", CHART, "--set", "controllerManager.replicas=3", *where)
+    assert bare.kubectl("get", "deployments", "-n", NAMESPACE, "-o", "jsonpath={.items[*].spec.replicas}") == "3"
+    assert "Webhook" not in bare.kubectl(
+        "get", "crd/cohorts.kueue.x-k8s.io", "-o", "jsonpath={.spec.conversion.strategy}"
+    )
+    installed = set(bare.kubectl("get", "crds", "-o", "name").split())
+    assert len(installed) == len(list((GENERATED / "definitions").iterdir()))
+    run(helm_program, "uninstall", "muster", *where)
+    assert set(bare.kubectl("get", "crds", "-o", "name").split()) == installed
+    for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations", "priorityclasses"):
+        assert "muster" not in bare.kubectl("get", kind, "-o", "name")
