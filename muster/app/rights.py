@@ -23,7 +23,8 @@ from muster.store.kinds import Object
 
 Right = tuple[str, str]  # a resource as the store calls it, with a part behind a slash, and a verb
 FOLLOW = ("get", "list", "watch")
-LEASE = "muster"  # the name of the lease that the replicas share
+# The lease that the replicas share: Kueue's, so that Kueue and Muster in one namespace do not both act.
+LEASE = "c1f6bfd2.kueue.x-k8s.io"
 _CHANGE = ("create", "delete", "deletecollection", "patch", "update")
 
 # What is written by the scheduler and beside it, by the resource that has to be followed for it.

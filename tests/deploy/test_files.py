@@ -13,8 +13,10 @@ import yaml
 from muster import __version__
 from muster.app.config import Configuration, parse_configuration
 from muster.app.job_control import managed_kinds
-from muster.app.rights import administrator_rules, cluster_rules, own_rules, reader_rules
+from muster.app.rights import LEASE, administrator_rules, cluster_rules, own_rules, reader_rules
 from muster.controllers.cache import RESOURCES
+from muster.dialects.kueue.configuration_schema import CONFIGURATIONS, HUB
+from muster.model.shapes import Struct
 from tests.support import ROOT
 from tools.deploy import CHART, GENERATED, MANIFESTS, NAMESPACE, PAGE, generated_files, with_table
 
@@ -73,6 +75,12 @@ def test_secrets_of_others_cannot_be_read() -> None:
     assert not any("secrets" in rule["resources"] for rule in cluster_rules())
     reading = [rule for rule in own_rules() if "secrets" in rule["resources"] and rule["verbs"] != ["create"]]
     assert all(rule["resourceNames"] for rule in reading)
+
+
+def test_the_lease_is_the_one_that_managers_share() -> None:
+    election = CONFIGURATIONS[HUB].fields["leaderElection"]
+    assert isinstance(election, Struct)
+    assert election.defaults["resourceName"] == LEASE
 
 
 def test_what_is_followed_may_be_followed() -> None:

@@ -22,6 +22,7 @@ MANAGES_ALL = """managerConfig:
   controllerManagerConfigYaml: |
     apiVersion: config.kueue.x-k8s.io/v1beta2
     kind: Configuration
+    leaderElection: {resourceName: ours}
     manageJobsWithoutQueueName: true
     managedJobsNamespaceSelector: {matchLabels: {batch: "yes"}}
 """
@@ -108,8 +109,10 @@ def test_metrics_are_read_from_the_namespace_of_prometheus(helm_program: Path) -
     assert "watchers" in yaml.safe_dump(policy["spec"]["ingress"])
 
 
-def test_webhooks_follow_the_configuration(helm_program: Path) -> None:
+def test_webhooks_and_rights_follow_the_configuration(helm_program: Path) -> None:
     objects = rendered(helm_program, values=MANAGES_ALL)
+    (role,) = of_kind(objects, "Role")
+    assert ["ours"] in [rule.get("resourceNames") for rule in role["rules"] if rule["resources"] == ["leases"]]
     (webhooks,) = of_kind(objects, "MutatingWebhookConfiguration")
     for webhook in webhooks["webhooks"]:
         if webhook["name"].startswith("jobs"):
