@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from muster.app.config import parse_configuration
 from muster.app.rights import LEASE, cluster_rules, own_rules
 from tests.kubernetes.build import NoControlPlane, helm
 from tests.kubernetes.client import Client
@@ -17,6 +18,7 @@ from tests.kubernetes.plane import Plane, started
 from tools.deploy import ACCOUNT, CHART, GENERATED, MANIFESTS, NAMESPACE, manifests, template_command
 
 Object = dict[str, Any]
+Asked = tuple[str, str, str, str]  # a group, a resource of it, a verb and a name
 MUSTER_YAML = "managerConfig.controllerManagerConfigYaml=guards: {repeatsMost: 5}"
 MANAGES_ALL = """managerConfig:
   controllerManagerConfigYaml: |
@@ -96,10 +98,16 @@ def test_certificates_can_come_from_cert_manager(helm_program: Path) -> None:
     wanted = f"{NAMESPACE}/{certificate['metadata']['name']}"
     assert {one["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] for one in trusting} == {wanted}
     (config,) = of_kind(objects, "ConfigMap")
-    assert "enable: false" in config["data"]["controller_manager_config.yaml"]
+    settings = parse_configuration(config["data"]["controller_manager_config.yaml"], "the chart").webhooks
+    assert not settings.makes_certificates
     (deployment,) = of_kind(objects, "Deployment")
-    volumes = deployment["spec"]["template"]["spec"]["volumes"]
-    assert certificate["spec"]["secretName"] in [(one.get("secret") or {}).get("secretName") for one in volumes]
+    spec = deployment["spec"]["template"]["spec"]
+    mounted = {one["name"]: one["mountPath"] for one in spec["containers"][0]["volumeMounts"]}
+    (volume,) = (one["name"] for one in spec["volumes"] if "secret" in one)
+    assert mounted[volume] == str(settings.folder)
+    assert {"secretName": certificate["spec"]["secretName"], "defaultMode": 0o440} in [
+        one.get("secret") for one in spec["volumes"]
+    ]
 
 
 def test_metrics_are_read_from_the_namespace_of_prometheus(helm_program: Path) -> None:
@@ -164,7 +172,7 @@ def test_managers_may_do_what_is_meant_and_nothing_else(cluster: Plane) -> None:
         for verb in VERBS
         for namespace in (NAMESPACE, "default")
         for asked in {(*resource, verb, name) for name in ("", *_named(*resource))}
-        if _may(client, namespace, *asked) is not _is_meant(namespace, *asked)
+        if _may(client, namespace, asked) is not _is_meant(namespace, asked)
     ]
     assert wrong == []
 
@@ -183,7 +191,8 @@ def _named(_group: str, resource: str) -> tuple[str, ...]:
     return (own.get(resource, "muster"), "another") if resource in BY_NAME else ()
 
 
-def _is_meant(namespace: str, group: str, resource: str, verb: str, name: str) -> bool:
+def _is_meant(namespace: str, asked: Asked) -> bool:
+    group, resource, verb, name = asked
     rules = [*cluster_rules(), *(own_rules() if namespace == NAMESPACE else ())]
     return any(
         group in rule["apiGroups"]
@@ -194,7 +203,8 @@ def _is_meant(namespace: str, group: str, resource: str, verb: str, name: str) -
     )
 
 
-def _may(client: Client, namespace: str, group: str, resource: str, verb: str, name: str) -> bool:
+def _may(client: Client, namespace: str, asked: Asked) -> bool:
+    group, resource, verb, name = asked
     plural, _, part = resource.partition("/")
     attributes = {"namespace": namespace, "group": group, "resource": plural, "verb": verb, "name": name}
     if part:

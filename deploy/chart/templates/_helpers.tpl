@@ -72,6 +72,9 @@ cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "muster.full
 {{- $_ := set $kueue "internalCertManagement" $certificates -}}
 {{- $webhook := default dict $kueue.webhook -}}
 {{- $_ := set $webhook "port" (index .Values.webhookService.ports 0).targetPort -}}
+{{- if .Values.enableCertManager -}}
+{{- $_ := set $webhook "certDir" "/run/muster/certificate" -}}
+{{- end -}}
 {{- $_ := set $kueue "webhook" $webhook -}}
 {{- if .Values.controllerManager.featureGates -}}
 {{- $gates := default dict $kueue.featureGates -}}
