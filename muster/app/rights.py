@@ -38,6 +38,7 @@ _WRITTEN: dict[str, dict[str, tuple[str, ...]]] = {
     # A pod is given its place by a binding, let go by its gates, and told of in its status why it waits.
     "pods": {"pods": ("update", "delete"), "pods/binding": ("create",), "pods/status": ("update",)},
     "persistentvolumeclaims": {"persistentvolumeclaims": ("update",)},  # which node a claim is for
+    "namespaces": {"namespaces": ("update",)},  # which have a queue for jobs that name none
     "podgroups.scheduling.volcano.sh": {"podgroups.scheduling.volcano.sh": ("create", "update")},
     "queues.scheduling.volcano.sh": {"queues/status.scheduling.volcano.sh": ("update",)},
 }

@@ -14,6 +14,7 @@ from muster.app.config import parse_configuration
 from muster.app.rights import LEASE, cluster_rules, own_rules
 from tests.kubernetes.build import NoControlPlane, helm
 from tests.kubernetes.client import Client
+from tests.kubernetes.managed import DEFINITIONS, wait_established
 from tests.kubernetes.plane import Plane, started
 from tools.deploy import ACCOUNT, CHART, GENERATED, MANIFESTS, NAMESPACE, manifests, template_command
 
@@ -160,8 +161,9 @@ def test_installing_again_changes_nothing(cluster: Plane) -> None:
 
 
 def test_definitions_are_established(cluster: Plane) -> None:
-    names = sorted(path.stem for path in (GENERATED / "definitions").iterdir())
-    cluster.kubectl("wait", "--for", "condition=established", "--timeout=60s", *(f"crd/{name}" for name in names))
+    wait_established(cluster)
+    there = {one["metadata"]["name"] for one in cluster.client.request("GET", DEFINITIONS).json["items"]}
+    assert there == {path.stem for path in (GENERATED / "definitions").iterdir()}
 
 
 def test_managers_may_do_what_is_meant_and_nothing_else(cluster: Plane) -> None:
