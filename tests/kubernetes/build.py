@@ -1,7 +1,7 @@
 """Builds the Go programs beside it once for each state of their source. Called by `plane`, by tools/ and by tests/e2e.
 
 `controlplane/` is a whole Kubernetes and its kubectl; `kubectl132/` is an older kubectl alone; tests/goclient is a
-controller as people write them.
+controller as people write them; `helm/` names the version of Helm that the chart is checked with.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from tests.support import ROOT
 
 SOURCE = Path(__file__).resolve().parent / "controlplane"
+HELM = Path(__file__).resolve().parent / "helm"
 OLDER_KUBECTL = Path(__file__).resolve().parent / "kubectl132"
 GO_CLIENT = ROOT / "tests" / "goclient"
 BUILT = ROOT / ".cache"
@@ -61,7 +62,15 @@ def go_client() -> Path:
     return _built(GO_CLIENT, f"v1{found[1]}")
 
 
-def _built(source: Path, version: str) -> Path:
+@cache
+def helm() -> Path:
+    """Helm, in the version that its go.mod names."""
+    found = re.search(r"helm\.sh/helm/v3 (v\S+)", (HELM / "go.mod").read_text())
+    assert found, "the go.mod of Helm names no Helm"
+    return _built(HELM, found[1], package="helm.sh/helm/v3/cmd/helm")
+
+
+def _built(source: Path, version: str, *, package: str = ".") -> Path:
     digest = hashlib.sha256()
     for path in sorted([*source.glob("*.go"), *source.glob("go.*")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -72,7 +81,7 @@ def _built(source: Path, version: str) -> Path:
         (kept / ".gitignore").write_text("*\n")  # big, and made anew at will
         with _only_one(target.parent / "lock"):
             if not target.exists():
-                _build(source, version, target)
+                _build(source, version, target, package=package)
     return target
 
 
@@ -84,7 +93,7 @@ def _only_one(path: Path) -> Iterator[None]:
         yield
 
 
-def _build(source: Path, version: str, target: Path) -> None:
+def _build(source: Path, version: str, target: Path, *, package: str) -> None:
     go = shutil.which("go")
     if go is None:
         raise NoControlPlane(f"needs Go to build {source.name}: install it, or put it on the PATH")
@@ -96,7 +105,12 @@ def _build(source: Path, version: str, target: Path) -> None:
     command = [go, "build", "-trimpath", "-buildvcs=false", f"-ldflags=-s -w {' '.join(stamps)}"]
     try:
         answer = subprocess.run(
-            [*command, "-o", unfinished, "."], cwd=source, capture_output=True, text=True, check=False, timeout=BUILD_S
+            [*command, "-o", unfinished, package],
+            cwd=source,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=BUILD_S,
         )
     except subprocess.TimeoutExpired:
         raise NoControlPlane(f"{source.name} was not built within {BUILD_S:.0f} s") from None
@@ -116,6 +130,10 @@ def main() -> int:
     except NoControlPlane as missing:
         print(missing, file=sys.stderr)
         return 1
+    try:
+        print(helm())
+    except NoControlPlane as missing:
+        print(f"SKIPPED: the chart is not checked: {missing}", file=sys.stderr)
     return 0
 
 

@@ -13,13 +13,15 @@ from muster.apiserver.hooks.cluster import Cluster, check_use, looked_up
 from muster.apiserver.hooks.reviews import Asked
 from muster.apiserver.kinds.kueue import KUEUE
 from muster.dialects.kueue.defaults import apply_defaults
-from muster.dialects.kueue.forgiving import queue_name_of_job
+from muster.dialects.kueue.forgiving import forgive, queue_name_of_job
 from muster.dialects.kueue.job_admission import JobRules
+from muster.dialects.kueue.names import GROUP
 from muster.dialects.kueue.validate import check
 from muster.engine.contracts import Integration
 from muster.model.errors import InvalidObject
 from muster.store.kinds import Object
 
+_WORKLOADS = f"workloads.{GROUP}"
 _LOOSE = InvalidObject(
     "spec", "lets it start before its queue does", "leave out what undoes Muster's own changes to it"
 )
@@ -49,11 +51,17 @@ class Rules:
         if given is None or asked.subresource or not asked.is_new:
             return None
         if asked.resource in KUEUE:
-            return apply_defaults(given, self._rules.jobs.gates)
+            return apply_defaults(given, self._rules.jobs.gates, is_strict=self._rules.jobs.is_strict)
         if asked.resource in self._job_resources:
             job = _in_namespace(given, asked)
             return await looked_up(self._cluster, lambda look: self._jobs(look).complete_new(asked.resource, job))
         return None
+
+    def read_as_meant(self, asked: Asked) -> Iterable[str]:
+        """What the author of a new workload should know that the completed one no longer shows."""
+        if asked.object is None or not asked.is_new or asked.resource != _WORKLOADS or self._rules.jobs.is_strict:
+            return ()
+        return [str(one) for one in forgive(asked.object)[1]]
 
     async def judge(self, asked: Asked) -> Iterable[str]:
         """What the author of an object should know; raises `InvalidObject` or `Problem` where it must not be kept."""

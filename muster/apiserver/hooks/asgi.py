@@ -98,7 +98,8 @@ class HookApp:
     async def _reviewed(self, asked: Asked, *, is_mutating: bool) -> Object:
         try:
             if is_mutating:
-                return allowed(asked, after=await self._rules.complete(asked))
+                warnings = self._rules.read_as_meant(asked)
+                return allowed(asked, after=await self._rules.complete(asked), warnings=warnings)
             return allowed(asked, warnings=await self._rules.judge(asked))
         except InvalidObject as error:
             return denied(asked, invalid(asked.kind, asked.group, _name_of(asked), error))

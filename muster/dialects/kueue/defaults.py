@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from muster.dialects.kueue.forgiving import forgive
 from muster.dialects.kueue.gates import DEFAULT_GATES, FeatureGates
 from muster.dialects.kueue.identity import identity_of
 from muster.dialects.kueue.names import GROUP
-from muster.dialects.kueue.plain import without_nulls
-from muster.dialects.kueue.schema import with_defaults
 from muster.model.fields import Fields
+from muster.model.plain import without_nulls
+from muster.model.shapes import with_defaults
 
 IN_USE_FINALIZER = f"{GROUP}/resource-in-use"
 DEFAULT_NAMESPACE = "default"
@@ -29,13 +30,16 @@ def apply_defaults(
     gates: FeatureGates = DEFAULT_GATES,
     *,
     creating: bool = True,
+    is_strict: bool = False,
     known: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A copy with all defaults; those of the webhooks are for objects that are being created.
+    """A copy with all defaults, as it is read; those of the webhooks are for objects that are being created.
 
     A spec or status that is the same in `known`, an object with its defaults, is taken from there.
     """
     kind, _ = identity_of(obj)
+    if kind.name == "Workload" and not is_strict:
+        obj = forgive(obj)[0]  # what is read otherwise in other kinds stays as it is written
     same = {
         name: known[name] for name in ("spec", "status") if known and name in known and known[name] == obj.get(name)
     }

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from muster.dialects.kueue.names import GROUP, QUEUE_NAME
-from muster.dialects.kueue.plain import copied
 from muster.dialects.kueue.warning import ObjectWarning
 from muster.model.fields import Fields
+from muster.model.plain import copied
 
 Warnings = tuple[ObjectWarning, ...]
 
@@ -57,7 +57,7 @@ def _with_counts(workload: dict[str, Any]) -> tuple[dict[str, Any], Warnings]:
         replicas = pod_set.pop("replicas", None)
         if replicas is None:
             continue
-        if pod_set.get("count") is None:
+        if pod_set.get("count") in (None, 1):  # a cluster's definition writes 1 where nothing was said
             pod_set["count"] = replicas
             warnings.append(ObjectWarning(f"{path}.replicas", "is read as count", "write count"))
         else:

@@ -1,10 +1,9 @@
-"""The shape of a pod template as Kubernetes has it inside other kinds; `kinds_workload` uses it for pod sets."""
+"""The shape of a pod template as Kubernetes has it inside other kinds; the kinds of Kueue and Volcano use it."""
 
 from __future__ import annotations
 
-from muster.dialects.kueue.kinds_common import TOLERATION
-from muster.dialects.kueue.kinds_notation import POD_QUANTITIES, fields, listed
-from muster.dialects.kueue.schema import ListOf, MapOf, Struct, Text, Whole
+from muster.model.shapes import ListOf, MapOf, Struct, Text, Whole
+from muster.model.shapes_notation import POD_QUANTITIES, fields, listed
 
 # Selectors and affinity -------------------------------------------------------------------------------------------
 
@@ -35,6 +34,8 @@ _SPREAD = fields(
     "matchLabelKeys[] maxSkew:int! minDomains:int nodeAffinityPolicy nodeTaintsPolicy topologyKey! whenUnsatisfiable!",
     labelSelector=LABEL_SELECTOR,
 )
+
+TOLERATION = fields("effect key operator tolerationSeconds:long value")
 
 # Containers -------------------------------------------------------------------------------------------------------
 
@@ -117,11 +118,11 @@ _EPHEMERAL_CONTAINER = Struct(fields={**_CONTAINER.fields, "targetContainerName"
 
 # Volumes ----------------------------------------------------------------------------------------------------------
 
-_METADATA = fields("annotations{} labels{} name namespace", finalizers=ListOf(item=Text()))
+METADATA = fields("annotations{} labels{} name namespace", finalizers=ListOf(item=Text()))
 _SECRET = fields("name=", is_atomic=True)
 _KEYS_TO_PATHS = listed(fields("key! mode:int path!"))
 _DOWNWARD_ITEMS = listed(fields("mode:int path!", fieldRef=_FIELD_REFERENCE, resourceFieldRef=_RESOURCE_REFERENCE))
-_CLAIM_SPEC = fields(
+CLAIM_SPEC = fields(
     "accessModes[] storageClassName volumeAttributesClassName volumeMode volumeName",
     dataSource=fields("apiGroup kind! name!", is_atomic=True),
     dataSourceRef=fields("apiGroup kind! name! namespace"),
@@ -152,7 +153,7 @@ _VOLUME = fields(
     csi=fields("driver! fsType readOnly:bool volumeAttributes{}", nodePublishSecretRef=_SECRET),
     downwardAPI=fields("defaultMode:int", items=_DOWNWARD_ITEMS),
     emptyDir=fields("medium sizeLimit:quantity"),
-    ephemeral=fields("", volumeClaimTemplate=fields("spec!", metadata=_METADATA, spec=_CLAIM_SPEC)),
+    ephemeral=fields("", volumeClaimTemplate=fields("spec!", metadata=METADATA, spec=CLAIM_SPEC)),
     fc=fields("fsType lun:int readOnly:bool targetWWNs[] wwids[]"),
     flexVolume=fields("driver! fsType options{} readOnly:bool", secretRef=_SECRET),
     flocker=fields("datasetName datasetUUID"),
@@ -212,4 +213,4 @@ _POD = fields(
     topologySpreadConstraints=listed(_SPREAD, "topologyKey", "whenUnsatisfiable"),
     volumes=listed(_VOLUME, "name"),
 )
-POD_TEMPLATE = fields("", metadata=_METADATA, spec=_POD)
+POD_TEMPLATE = fields("", metadata=METADATA, spec=_POD)
