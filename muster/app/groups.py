@@ -7,7 +7,7 @@ one Volcano's own defaults hold.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from muster.app.group_documents import CONFIGURATION_KEY, SHARED, GroupsInput
 from muster.app.intake import Remark
@@ -23,13 +23,17 @@ from muster.engine.reading import PlacementReader
 from muster.engine.session import Session
 from muster.engine.slots import NodeSlots
 from muster.engine.stages.groups import run_stages
+from muster.engine.standing import PodStanding
 from muster.model.documents import Document, parse_documents
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields
 from muster.model.groups import FairQueue, GroupSnapshot, PodStatus
+from muster.model.slices import Slices
+from muster.model.workload import Slot
 
 ROUNDS_MOST = 20
 NO_NODES = "no nodes are given to place it on"
+_HAVE_TO_WAIT = frozenset((PodStatus.ALLOCATED, PodStatus.PIPELINED))  # pods with a place that cannot start yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +45,11 @@ class GroupView:
     phase: str
     minimum: int
     binds: Mapping[str, str]  # node by pod, of those that start now
-    promised: Mapping[str, str]  # of those that start when others have left
+    promised: Mapping[str, str]  # of those that start when others have left, or with those that wait for that
     evicted: tuple[str, ...]  # of its pods, those told to go
     waiting: int  # pods without a place
     why: str  # it does not start, or not with all of them
+    slots: Mapping[str, Slot] = field(default_factory=dict)  # by pod, of all that start or will: the node and its cards
 
 
 # The session ---------------------------------------------------------------------------------------------------------
@@ -173,11 +178,18 @@ def _view(session: Session, key: str) -> GroupView:
         phase=group_status(session, group)["phase"],
         minimum=group.count_least,
         binds={pod.key: pod.node for pod in pods if pod.status is PodStatus.BINDING},
-        promised={pod.key: pod.node for pod in pods if pod.status is PodStatus.PIPELINED},
+        promised={pod.key: pod.node for pod in pods if pod.status in _HAVE_TO_WAIT},
         evicted=tuple(pod.key for pod in pods if pod.key in session.outcome.evicted),
         waiting=waiting,
         why=session.outcome.reasons.get(key, "") if is_lacking else "",
+        slots={pod.key: _slot(session, pod) for pod in pods if pod.status in _HAVE_TO_WAIT | {PodStatus.BINDING}},
     )
+
+
+def _slot(session: Session, pod: PodStanding) -> Slot:
+    if isinstance(pod.held, Slices):
+        return Slot(pod.node, (), pod.held)
+    return Slot(pod.node, pod.held, None, session.placer.table.slices.names_at(pod.row, pod.held))
 
 
 def _orphan(snapshot: GroupSnapshot, key: str) -> GroupView:

@@ -50,6 +50,7 @@ def placement_reader() -> PlacementReader:
         devices_of=lambda node: _devices_of(node, known),
         slices_of=lambda pod, devices: held_slices(pod, devices, known).slices,
         doubts_of=lambda obj, devices: _doubts_of(obj, devices, known),
+        card_parts=frozenset(name for one in known for name in one.resources.names - {one.resources.count}),
     )
 
 

@@ -46,6 +46,9 @@ def read_pod(pod: Fields, reader: PodReader) -> GroupPod | None:
     node = spec.text("nodeName")
     placement = reader.placement
     shape = pod_shape(spec, limits_as_requests=False) if placement is None else pod_shape(spec)
+    parts = placement.card_parts if placement is not None else frozenset()
+    # Volcano: memory and cores of cards are for whoever gives out cards; queues do not count them.
+    requests = {key: amount for key, amount in shape.requests.items() if key not in parts}
     devices = reader.nodes[node].devices if node in reader.nodes else ()
     return GroupPod(
         key=f"{namespace}/{metadata.text('name')}",
@@ -54,7 +57,7 @@ def read_pod(pod: Fields, reader: PodReader) -> GroupPod | None:
         status=status_of(pod),
         role=annotations.get(TASK_SPEC) or labels.get(TASK_SPEC, ""),
         node=node,
-        requests={**shape.requests, PODS: 1},
+        requests={**requests, PODS: 1},
         limits={key: amount_of(key, amount) for key, amount in total_limits(spec).items()},
         rules=read_pod_rules(pod) if placement is None else placement.rules_of(pod),
         cards=None if placement is None else placement.cards_of(pod),
