@@ -32,7 +32,7 @@ from muster.model.snapshot import Snapshot
 from muster.model.workload import CheckState, PodSetAdmission, Slot, Workload
 
 if TYPE_CHECKING:
-    from muster.app.groups import GroupView
+    from muster.app.groups import GroupsReport, GroupView
     from muster.engine.fit import FitReport
     from muster.engine.reading import PlacementReader
 
@@ -52,6 +52,7 @@ class PlanOptions:
 
     now: float
     configuration: Configuration = field(default_factory=Configuration)
+    asks_extenders: bool = False  # servers that a scheduler configuration names may be asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +155,7 @@ def plan_objects(documents: Iterable[Document], options: PlanOptions) -> PlanRep
     intake, snapshot, state = _placed(given, options) if is_placed else _counted(given, options)
     run = _Run(state)
     run.until_settled(options.now)
-    views, refused = _planned_groups(groups, state, options) if groups.is_any else ((), ())
+    planned = _planned_groups(groups, state, options) if groups.is_any else None
     waiting = tuple(run.waiting())
     return PlanReport(
         now=options.now,
@@ -165,24 +166,25 @@ def plan_objects(documents: Iterable[Document], options: PlanOptions) -> PlanRep
         held_before=tuple(sorted(key for key, one in snapshot.workloads.items() if _holds(one))),
         queues=tuple(_queue_views(state, snapshot, waiting)),
         owners=_owners(intake, state),
-        refused=(*intake.refused, *refused),
-        warnings=intake.warnings,
+        refused=(*intake.refused, *(planned.refused if planned is not None else ())),
+        warnings=(*intake.warnings, *(planned.warnings if planned is not None else ())),
         not_managed=tuple(one for one in intake.not_managed if one.object not in groups.bound),
         passed_over=intake.passed_over,
         is_placed=is_placed,
-        groups=views,
+        groups=planned.views if planned is not None else (),
     )
 
 
-def _planned_groups(
-    groups: GroupsInput, state: EngineState, options: PlanOptions
-) -> tuple[tuple[GroupView, ...], tuple[Remark, ...]]:
+def _planned_groups(groups: GroupsInput, state: EngineState, options: PlanOptions) -> GroupsReport:
     """What becomes of groups of pods on what the others have left."""
-    from muster.app.groups import plan_groups
+    from muster.app.groups import Ground, plan_groups
+    from muster.app.outside import post_json
     from muster.app.placement import placement_reader
 
     slots = state.places.slots
-    return plan_groups(groups, slots, options.now, placement_reader() if slots is not None else None)
+    reader = placement_reader() if slots is not None else None
+    ask = post_json if options.asks_extenders else None
+    return plan_groups(groups, Ground(now=options.now, slots=slots, placement=reader, ask=ask))
 
 
 def _owners(intake: Intake, state: EngineState) -> dict[str, str]:
