@@ -349,6 +349,12 @@ class Session:
         """What of a row is free now."""
         return {name: amount - self.leaving.of(name, row) for name, amount in self.future_idle(row).items()}
 
+    def used(self) -> dict[str, float]:
+        """What of all nodes is used now, by whomsoever; cards are not counted here."""
+        table = self.placer.table
+        taken = (table.total - table.free)[:, : self.rows].sum(axis=1).tolist()
+        return {name: amount + self.leaving.total(name) for name, amount in zip(table.resources, taken, strict=True)}
+
     def has_future_room(self, pod: PodStanding, row: int, more: Vector | None = None) -> bool:
         """Whether a row will have what a pod asks for, with more given back where that is told."""
         free = self.future_idle(row)
