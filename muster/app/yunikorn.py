@@ -14,7 +14,7 @@ from muster.engine.reading import PlacementReader
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
 from muster.model.flavor import Flavor
-from muster.model.resources import sum_amounts
+from muster.model.resources import UNLIMITED, sum_amounts
 from muster.model.snapshot import Snapshot
 
 
@@ -26,7 +26,7 @@ def with_yunikorn(
     objects = [Fields(obj) for obj in intake.objects]
     surroundings = Surroundings(
         now=snapshot.now,
-        total=sum_amounts(node.allocatable for node in snapshot.nodes.values()) if snapshot.nodes else None,
+        total=_total(snapshot, placement) if snapshot.nodes else None,
         placement=_with_volumes(placement, objects),
         namespace_annotations={
             one.child("metadata").text("name"): one.child("metadata").text_map("annotations")
@@ -43,6 +43,15 @@ def with_yunikorn(
         namespaces={**{pod.namespace: {} for pod in given.pods}, **snapshot.namespaces},
     )
     return _told(intake, reading), snapshot
+
+
+def _total(snapshot: Snapshot, placement: PlacementReader | None) -> dict[str, int]:
+    """What all nodes have; of what each card has its own, the cards are the limit."""
+    parts = placement.card_parts if placement is not None else frozenset()
+    return {
+        **dict.fromkeys(parts, UNLIMITED),
+        **sum_amounts(node.allocatable for node in snapshot.nodes.values()),
+    }
 
 
 def _with_volumes(placement: PlacementReader | None, objects: list[Fields]) -> PlacementReader | None:
