@@ -24,7 +24,7 @@ from muster.engine.node_table import NodeTable
 from muster.engine.node_table_columns import Placer
 from muster.engine.profile import POD_BY_POD, Batch, Profile
 from muster.engine.reading import PlacementReader
-from muster.engine.slots import CARDS_MOST, CardKinds, NodeSlots
+from muster.engine.slots import CARDS_MOST, CardKinds, HooksOf, NodeSlots
 from muster.engine.tiers import Tiers
 from muster.model.device import Device
 from muster.model.errors import InvalidObject
@@ -94,8 +94,8 @@ def tiers_of(configuration: Configuration) -> Tiers:
     return build_tiers(configuration.profile.tiers or POD_BY_POD.tiers)
 
 
-def node_slots(snapshot: Snapshot, configuration: Configuration) -> NodeSlots:
-    """The nodes of a snapshot as the configuration's policies choose among them; the state fills them in."""
+def node_slots(snapshot: Snapshot, configuration: Configuration, hooks_of: HooksOf | None = None) -> NodeSlots:
+    """The nodes of a snapshot as policies choose among them, those of a workload or of all; the state fills them in."""
     tiers = tiers_of(configuration)
     pods = PodsOnNodes(NodeFacts())
     for name, labels in snapshot.namespaces.items():
@@ -105,6 +105,7 @@ def node_slots(snapshot: Snapshot, configuration: Configuration) -> NodeSlots:
         flavors=snapshot.flavors,
         levels=_levels(snapshot),
         cards=_card_kinds(snapshot, tuple(vendors().values())),
+        hooks_of=hooks_of,
     )
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from muster.app.groups import GroupsReport, GroupView
     from muster.engine.fit import FitReport
     from muster.engine.reading import PlacementReader
+    from muster.engine.slots import HooksOf
 
 __all__ = ["PlanOptions", "PlanReport", "latest_moment", "plan_objects"]
 
@@ -234,7 +235,16 @@ def _placed(documents: Iterable[Document], options: PlanOptions) -> tuple[Intake
     intake = replace(intake, warnings=(*intake.warnings, *left_without_nodes(snapshot)))
     snapshot = with_plain_queue(snapshot, configuration.profile, intake.without_queue)
     snapshot = replace(snapshot, settings=replace(snapshot.settings, needs_slots=True))
-    return intake, snapshot, EngineState(snapshot, node_slots(snapshot, configuration))
+    return intake, snapshot, EngineState(snapshot, node_slots(snapshot, configuration, _hooks_of(intake)))
+
+
+def _hooks_of(intake: Intake) -> HooksOf | None:
+    """The policies by which a system's own configuration has its pods choose nodes, where it says so."""
+    if intake.yunikorn.configuration is None:
+        return None
+    from muster.app.yunikorn import node_order
+
+    return node_order(intake.yunikorn.configuration)
 
 
 def _holds(workload: Workload) -> bool:
