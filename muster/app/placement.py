@@ -42,9 +42,9 @@ PACKED = HamiSettings(card_policy=BINPACK)
 POD_PACE_S = 1.0  # a job's controller makes its pods one after the other
 
 
-def placement_reader() -> PlacementReader:
-    """How pods and nodes are read, with the cards of all vendors."""
-    known = tuple(vendors().values())
+def placement_reader(given: tuple[Vendor, ...] | None = None) -> PlacementReader:
+    """How pods and nodes are read, with the cards of some vendors; of all that are known where none are given."""
+    known = tuple(vendors().values()) if given is None else given
     return PlacementReader(
         cards_of=lambda pod: _cards_of(pod, known),
         devices_of=lambda node: _devices_of(node, known),
@@ -94,7 +94,13 @@ def tiers_of(configuration: Configuration) -> Tiers:
     return build_tiers(configuration.profile.tiers or POD_BY_POD.tiers)
 
 
-def node_slots(snapshot: Snapshot, configuration: Configuration, hooks_of: HooksOf | None = None) -> NodeSlots:
+def node_slots(
+    snapshot: Snapshot,
+    configuration: Configuration,
+    *,
+    hooks_of: HooksOf | None = None,
+    known: tuple[Vendor, ...] | None = None,
+) -> NodeSlots:
     """The nodes of a snapshot as policies choose among them, those of a workload or of all; the state fills them in."""
     tiers = tiers_of(configuration)
     pods = PodsOnNodes(NodeFacts())
@@ -104,7 +110,7 @@ def node_slots(snapshot: Snapshot, configuration: Configuration, hooks_of: Hooks
         Placer(NodeTable(), tiers.hooks, pods),
         flavors=snapshot.flavors,
         levels=_levels(snapshot),
-        cards=_card_kinds(snapshot, tuple(vendors().values())),
+        cards=_card_kinds(snapshot, tuple(vendors().values()) if known is None else known),
         hooks_of=hooks_of,
     )
 
