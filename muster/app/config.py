@@ -13,6 +13,7 @@ explained in docs/configuration.md:
       honourPreemptible: true
       repeatsMost: 3
     gangDeadline: 5m                # after which a gang that is not wholly bound gives everything back
+    askExtenders: true              # let servers be asked that a Volcano configuration names
     profile: muster                 # how workloads are decided
     policies: [{file: ./mine.py}]   # policies that do not come with the package
     tiers:                          # whose opinions count, in place of the profile's own
@@ -77,6 +78,7 @@ _FIELDS = Struct(
         "kueue": Struct(fields={}, is_open=True),
         "guards": _GUARD_FIELDS,
         "gangDeadline": Duration(),
+        "askExtenders": Flag(),
         "profile": Text(least=1),
         "policies": ListOf(item=Struct(fields={"file": Text(least=1), "entryPoint": Text(least=1)})),
         "tiers": ListOf(item=Struct(fields={"policies": ListOf(item=_POLICY_FIELDS)}, required=("policies",))),
@@ -102,6 +104,7 @@ class Configuration:
     managed_namespaces: Selector = field(default_factory=_all_but_system)
     labels_to_copy: tuple[str, ...] = ()
     strict_validation: bool = False
+    asks_extenders: bool = False  # servers that a scheduler configuration among the objects names may be asked
     profile: Profile = DEFAULT
     tiers: Tiers | None = None  # None: those of the profile, which are built when they are needed
     notes: tuple[ObjectWarning, ...] = ()
@@ -160,6 +163,7 @@ def _read_muster(fields: Fields) -> Configuration:
         configuration,
         settings=settings,
         strict_validation=block.flag("strictValidation"),
+        asks_extenders=fields.flag("askExtenders"),
         frameworks=configuration.frameworks if block.has("configuration") else None,
         # A block inside another file need not say which version it is.
         notes=tuple(

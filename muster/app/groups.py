@@ -124,7 +124,9 @@ def _warnings(session: Session, configuration: SchedulerConfiguration, *, is_ask
     """What a user should know of servers that decide with the session."""
     uses = any(use.name == EXTENDER for tier in configuration.tiers for use in tier.policies)
     if uses and not is_asking:
-        problem = InvalidObject("tiers", "names an extender, and nobody is asked", "--ask-extenders allows it")
+        problem = InvalidObject(
+            "tiers", "names an extender, and nobody is asked", "askExtenders: true in muster.yaml allows it"
+        )
         yield _remark("", "volcano-scheduler.conf", problem)
     for address, why in session.outcome.troubles.items():
         yield _remark("", f"extender {address}", InvalidObject("", f"does not answer: {why}"))

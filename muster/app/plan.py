@@ -54,7 +54,6 @@ class PlanOptions:
 
     now: float
     configuration: Configuration = field(default_factory=Configuration)
-    asks_extenders: bool = False  # servers that a scheduler configuration names may be asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +197,7 @@ def _planned_groups(
 
     slots = state.places.slots
     reader = placement_reader(cards.vendors) if cards is not None else None
-    ask = post_json if options.asks_extenders else None
+    ask = post_json if options.configuration.asks_extenders else None
     return plan_groups(groups, Ground(now=options.now, slots=slots, placement=reader, ask=ask))
 
 

@@ -31,9 +31,6 @@ Strict = Annotated[bool, typer.Option("--strict", help="Refuse what Kueue refuse
 NOW_HELP = "Plan as of this time; else as of the latest time in the objects, or now."
 Now = Annotated[str, typer.Option("--now", metavar="TIME", help=NOW_HELP, show_default=False)]
 
-ASK_HELP = "Let servers be asked that a Volcano configuration among the manifests names as extenders."
-AskExtenders = Annotated[bool, typer.Option("--ask-extenders", help=ASK_HELP)]
-
 
 class FilesCommand(TyperCommand):
     """A command whose -f takes all that follows it up to the next option, so that a shell's pattern works."""

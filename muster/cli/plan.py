@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from muster.cli.groups import group_object, write_groups
-from muster.cli.inputs import AskExtenders, Config, Files, Now, Profile, Strict, configured, gather, moment_given
+from muster.cli.inputs import Config, Files, Now, Profile, Strict, configured, gather, moment_given
 from muster.cli.output import Exit, Form, FormOption, Page, complain, write_object
 from muster.cli.places import fit_object, jobs_in_parts, slot_object, slots_text
 
@@ -29,7 +29,6 @@ def plan(
     profile: Profile = "",
     strict: Strict = False,
     now: Now = "",
-    ask_extenders: AskExtenders = False,
 ) -> None:
     """Say what would happen to the jobs and workloads of some manifests, and why. Nothing is changed anywhere."""
     given = moment_given(now)
@@ -41,7 +40,6 @@ def plan(
     options = PlanOptions(
         now=moment if moment is not None else float(int(time.time())),
         configuration=configuration,
-        asks_extenders=ask_extenders,
     )
     report = plan_objects(documents, options)
     complain(*report.refused)

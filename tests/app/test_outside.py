@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from muster.app import outside
+from muster.app.config import Configuration
 from muster.app.outside import post_json
 from muster.app.plan import PlanOptions, plan_objects
 from muster.engine.outside import NoAnswer
@@ -84,7 +85,7 @@ def test_a_plan_asks_only_where_it_may(address, is_asked, binds):
     text = f"tiers: [{{plugins: [{{name: gang}}, {{name: extender, arguments: {arguments}}}]}}]"
     configuration = obj("ConfigMap", "c", namespace="volcano-system", data={"volcano-scheduler.conf": text})
     documents = [Document(one, "test", 1) for one in (node("n1"), configuration, volcano_job("a", 1, 1))]
-    report = plan_objects(documents, PlanOptions(now=0.0, asks_extenders=is_asked))
+    report = plan_objects(documents, PlanOptions(now=0.0, configuration=Configuration(asks_extenders=is_asked)))
     assert not report.refused
     assert len(report.groups[0].binds) == binds
     assert [one.problem for one in report.warnings] == ([] if is_asked else ["names an extender, and nobody is asked"])
