@@ -16,6 +16,7 @@ explained in docs/configuration.md:
     eventsPerSecond: 20             # that a real cluster is told at most; 0 leaves events out
     schedulerNames: [muster]        # whose pods are bound, where Muster is not the only scheduler
     requireQueueUse: true           # whoever submits to a LocalQueue needs the right to use it
+    askExtenders: true              # let servers be asked that a Volcano configuration names
     profile: muster                 # how workloads are decided
     policies: [{file: ./mine.py}]   # policies that do not come with the package
     tiers:                          # whose opinions count, in place of the profile's own
@@ -86,6 +87,7 @@ _FIELDS = Struct(
         "eventsPerSecond": Whole(least=0),
         "schedulerNames": ListOf(item=Text(least=1)),
         "requireQueueUse": Flag(),
+        "askExtenders": Flag(),
         "profile": Text(least=1),
         "policies": ListOf(item=Struct(fields={"file": Text(least=1), "entryPoint": Text(least=1)})),
         "tiers": ListOf(item=Struct(fields={"policies": ListOf(item=_POLICY_FIELDS)}, required=("policies",))),
@@ -127,6 +129,7 @@ class Configuration:
     strict_validation: bool = False
     checks_queue_use: bool = False  # whether submitting to a queue needs the right to use it
     webhooks: WebhookSettings = field(default_factory=WebhookSettings)
+    asks_extenders: bool = False  # servers that a scheduler configuration among the objects names may be asked
     profile: Profile = DEFAULT
     tiers: Tiers | None = None  # None: those of the profile, which are built when they are needed
     schedulers: frozenset[str] | None = None  # whose pods are bound here; None: everybody's
@@ -192,6 +195,7 @@ def _read_muster(fields: Fields) -> Configuration:
         schedulers=frozenset(fields.texts("schedulerNames")) if fields.has("schedulerNames") else None,
         strict_validation=block.flag("strictValidation"),
         checks_queue_use=fields.flag("requireQueueUse"),
+        asks_extenders=fields.flag("askExtenders"),
         frameworks=configuration.frameworks if block.has("configuration") else None,
         # A block inside another file need not say which version it is.
         notes=tuple(

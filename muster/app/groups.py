@@ -6,8 +6,8 @@ one Volcano's own defaults hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from muster.app.group_documents import CONFIGURATION_KEY, SHARED, GroupsInput
 from muster.app.intake import Remark
@@ -19,17 +19,24 @@ from muster.dialects.volcano.read import Reading, key_of, read
 from muster.dialects.volcano.read_pods import group_of
 from muster.dialects.volcano.validate import queue_faults, without_faults
 from muster.dialects.volcano.write import group_status
+from muster.engine.outside import Ask, ask_nobody
+from muster.engine.profile import Tier
 from muster.engine.reading import PlacementReader
 from muster.engine.session import Session
 from muster.engine.slots import NodeSlots
 from muster.engine.stages.groups import run_stages
+from muster.engine.standing import PodStanding
 from muster.model.documents import Document, parse_documents
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields
 from muster.model.groups import FairQueue, GroupSnapshot, PodStatus
+from muster.model.slices import Slices
+from muster.model.workload import Slot
 
 ROUNDS_MOST = 20
+EXTENDER = "extender"
 NO_NODES = "no nodes are given to place it on"
+_HAVE_TO_WAIT = frozenset((PodStatus.ALLOCATED, PodStatus.PIPELINED))  # pods with a place that cannot start yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,19 +48,37 @@ class GroupView:
     phase: str
     minimum: int
     binds: Mapping[str, str]  # node by pod, of those that start now
-    promised: Mapping[str, str]  # of those that start when others have left
+    promised: Mapping[str, str]  # of those that start when others have left, or with those that wait for that
     evicted: tuple[str, ...]  # of its pods, those told to go
     waiting: int  # pods without a place
     why: str  # it does not start, or not with all of them
+    slots: Mapping[str, Slot] = field(default_factory=dict)  # by pod, of all that start or will: the node and its cards
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsReport:
+    """What becomes of groups, what could not be read, and what has to be said besides."""
+
+    views: tuple[GroupView, ...] = ()
+    refused: tuple[Remark, ...] = ()
+    warnings: tuple[Remark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a session stands on: the moment, the nodes, how objects are read, and how other servers are asked."""
+
+    now: float
+    slots: NodeSlots | None  # None: there are no nodes
+    placement: PlacementReader | None
+    ask: Ask | None = None  # None: nobody may be asked
 
 
 # The session ---------------------------------------------------------------------------------------------------------
 
 
-def plan_groups(
-    given: GroupsInput, slots: NodeSlots | None, now: float, placement: PlacementReader | None
-) -> tuple[tuple[GroupView, ...], tuple[Remark, ...]]:
-    """What becomes of groups on nodes that others have taken their part of, and what could not be read."""
+def plan_groups(given: GroupsInput, ground: Ground) -> GroupsReport:
+    """What becomes of groups on nodes that others have taken their part of."""
     refused: list[Remark] = []
     try:
         configuration = _configuration(given.configurations)
@@ -63,27 +88,48 @@ def plan_groups(
     except InvalidObject as problem:
         refused.append(_remark("", "volcano-scheduler.conf", problem))
         configuration = SchedulerConfiguration(tiers=default_tiers())
-    reading = _read(given.documents, now, placement, refused)
+    reading = _read(given.documents, ground.now, ground.placement, refused)
     faults = queue_faults(reading.snapshot.queues)
     refused += [_remark("", f"Queue {name}", fault) for name, fault in faults]
     kept = without_faults(reading.snapshot.queues, faults)
     snapshot = _with_default_queue(replace(reading.snapshot, queues=kept))
-    if slots is None:
-        return tuple(_unplaced(snapshot)), tuple(refused)
+    if ground.slots is None:
+        return GroupsReport(views=tuple(_unplaced(snapshot)), refused=tuple(refused))
     try:
-        tiers = build_tiers(configuration.tiers)
+        tiers = build_tiers(configuration.tiers if ground.ask is not None else _without_extender(configuration.tiers))
     except InvalidObjects as several:
         refused += [_remark("", "volcano-scheduler.conf", problem) for problem in several.problems]
         tiers = build_tiers(default_tiers())
-    session = Session(snapshot, slots, tiers.tiers, configuration.options)
+    session = Session(snapshot, ground.slots, tiers.tiers, replace(configuration.options, ask=ground.ask or ask_nobody))
     refused += [
         _remark("", f"HyperNode {name}", InvalidObject("spec.members", problem))
         for name, problem in session.domains.problems
     ]
     _run(session, configuration.actions)
+    session.close()
     orphans = sorted(key for key in snapshot.groups if key not in session.groups)
     views = [_view(session, key) for key in sorted(session.groups)]
-    return (*views, *(_orphan(snapshot, key) for key in orphans)), tuple(refused)
+    return GroupsReport(
+        views=(*views, *(_orphan(snapshot, key) for key in orphans)),
+        refused=tuple(refused),
+        warnings=tuple(_warnings(session, configuration, is_asking=ground.ask is not None)),
+    )
+
+
+def _without_extender(tiers: tuple[Tier, ...]) -> tuple[Tier, ...]:
+    return tuple(Tier(tuple(use for use in tier.policies if use.name != EXTENDER)) for tier in tiers)
+
+
+def _warnings(session: Session, configuration: SchedulerConfiguration, *, is_asking: bool) -> Iterator[Remark]:
+    """What a user should know of servers that decide with the session."""
+    uses = any(use.name == EXTENDER for tier in configuration.tiers for use in tier.policies)
+    if uses and not is_asking:
+        problem = InvalidObject(
+            "tiers", "names an extender, and nobody is asked", "askExtenders: true in muster.yaml allows it"
+        )
+        yield _remark("", "volcano-scheduler.conf", problem)
+    for address, why in session.outcome.troubles.items():
+        yield _remark("", f"extender {address}", InvalidObject("", f"does not answer: {why}"))
 
 
 def _run(session: Session, actions: tuple[str, ...]) -> None:
@@ -173,11 +219,18 @@ def _view(session: Session, key: str) -> GroupView:
         phase=group_status(session, group)["phase"],
         minimum=group.count_least,
         binds={pod.key: pod.node for pod in pods if pod.status is PodStatus.BINDING},
-        promised={pod.key: pod.node for pod in pods if pod.status is PodStatus.PIPELINED},
+        promised={pod.key: pod.node for pod in pods if pod.status in _HAVE_TO_WAIT},
         evicted=tuple(pod.key for pod in pods if pod.key in session.outcome.evicted),
         waiting=waiting,
         why=session.outcome.reasons.get(key, "") if is_lacking else "",
+        slots={pod.key: _slot(session, pod) for pod in pods if pod.status in _HAVE_TO_WAIT | {PodStatus.BINDING}},
     )
+
+
+def _slot(session: Session, pod: PodStanding) -> Slot:
+    if isinstance(pod.held, Slices):
+        return Slot(pod.node, (), pod.held)
+    return Slot(pod.node, pod.held, None, session.placer.table.slices.names_at(pod.row, pod.held))
 
 
 def _orphan(snapshot: GroupSnapshot, key: str) -> GroupView:

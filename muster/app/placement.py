@@ -24,7 +24,7 @@ from muster.engine.node_table import NodeTable
 from muster.engine.node_table_columns import Placer
 from muster.engine.profile import POD_BY_POD, Batch, Profile
 from muster.engine.reading import PlacementReader
-from muster.engine.slots import CARDS_MOST, CardKinds, NodeSlots
+from muster.engine.slots import CARDS_MOST, CardKinds, HooksOf, NodeSlots
 from muster.engine.tiers import Tiers
 from muster.model.device import Device
 from muster.model.errors import InvalidObject
@@ -42,14 +42,15 @@ PACKED = HamiSettings(card_policy=BINPACK)
 POD_PACE_S = 1.0  # a job's controller makes its pods one after the other
 
 
-def placement_reader() -> PlacementReader:
-    """How pods and nodes are read, with the cards of all vendors."""
-    known = tuple(vendors().values())
+def placement_reader(given: tuple[Vendor, ...] | None = None) -> PlacementReader:
+    """How pods and nodes are read, with the cards of some vendors; of all that are known where none are given."""
+    known = tuple(vendors().values()) if given is None else given
     return PlacementReader(
         cards_of=lambda pod: _cards_of(pod, known),
         devices_of=lambda node: _devices_of(node, known),
         slices_of=lambda pod, devices: held_slices(pod, devices, known).slices,
         doubts_of=lambda obj, devices: _doubts_of(obj, devices, known),
+        card_parts=frozenset(name for one in known for name in one.resources.names - {one.resources.count}),
     )
 
 
@@ -93,8 +94,14 @@ def tiers_of(configuration: Configuration) -> Tiers:
     return build_tiers(configuration.profile.tiers or POD_BY_POD.tiers)
 
 
-def node_slots(snapshot: Snapshot, configuration: Configuration) -> NodeSlots:
-    """The nodes of a snapshot as the configuration's policies choose among them; the state fills them in."""
+def node_slots(
+    snapshot: Snapshot,
+    configuration: Configuration,
+    *,
+    hooks_of: HooksOf | None = None,
+    known: tuple[Vendor, ...] | None = None,
+) -> NodeSlots:
+    """The nodes of a snapshot as policies choose among them, those of a workload or of all; the state fills them in."""
     tiers = tiers_of(configuration)
     pods = PodsOnNodes(NodeFacts())
     for name, labels in snapshot.namespaces.items():
@@ -103,7 +110,8 @@ def node_slots(snapshot: Snapshot, configuration: Configuration) -> NodeSlots:
         Placer(NodeTable(), tiers.hooks, pods),
         flavors=snapshot.flavors,
         levels=_levels(snapshot),
-        cards=_card_kinds(snapshot, tuple(vendors().values())),
+        cards=_card_kinds(snapshot, tuple(vendors().values()) if known is None else known),
+        hooks_of=hooks_of,
     )
 
 

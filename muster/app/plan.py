@@ -32,9 +32,11 @@ from muster.model.snapshot import Snapshot
 from muster.model.workload import CheckState, PodSetAdmission, Slot, Workload
 
 if TYPE_CHECKING:
-    from muster.app.groups import GroupView
+    from muster.app.groups import GroupsReport, GroupView
+    from muster.app.vendor_settings import KnownVendors
     from muster.engine.fit import FitReport
     from muster.engine.reading import PlacementReader
+    from muster.engine.slots import HooksOf
 
 __all__ = ["PlanOptions", "PlanReport", "latest_moment", "plan_objects"]
 
@@ -151,10 +153,11 @@ def plan_objects(documents: Iterable[Document], options: PlanOptions) -> PlanRep
     given, groups = split_groups(documents)
     # Without any nodes there is nothing to place on, and the question is about quota.
     is_placed = options.configuration.profile.needs_place and any(map(_has_amounts, given))
-    intake, snapshot, state = _placed(given, options) if is_placed else _counted(given, options)
+    cards = _known_vendors(given) if is_placed else None
+    intake, snapshot, state = _placed(given, options, cards) if cards is not None else _counted(given, options)
     run = _Run(state)
     run.until_settled(options.now)
-    views, refused = _planned_groups(groups, state, options) if groups.is_any else ((), ())
+    planned = _planned_groups(groups, state, options, cards) if groups.is_any else None
     waiting = tuple(run.waiting())
     return PlanReport(
         now=options.now,
@@ -165,24 +168,37 @@ def plan_objects(documents: Iterable[Document], options: PlanOptions) -> PlanRep
         held_before=tuple(sorted(key for key, one in snapshot.workloads.items() if _holds(one))),
         queues=tuple(_queue_views(state, snapshot, waiting)),
         owners=_owners(intake, state),
-        refused=(*intake.refused, *refused),
-        warnings=intake.warnings,
+        refused=(
+            *intake.refused,
+            *(cards.refused if cards is not None else ()),
+            *(planned.refused if planned is not None else ()),
+        ),
+        warnings=(*intake.warnings, *(planned.warnings if planned is not None else ())),
         not_managed=tuple(one for one in intake.not_managed if one.object not in groups.bound),
         passed_over=intake.passed_over,
         is_placed=is_placed,
-        groups=views,
+        groups=planned.views if planned is not None else (),
     )
 
 
+def _known_vendors(documents: Iterable[Document]) -> KnownVendors:
+    from muster.app.vendor_settings import known_vendors
+
+    return known_vendors(documents)
+
+
 def _planned_groups(
-    groups: GroupsInput, state: EngineState, options: PlanOptions
-) -> tuple[tuple[GroupView, ...], tuple[Remark, ...]]:
+    groups: GroupsInput, state: EngineState, options: PlanOptions, cards: KnownVendors | None
+) -> GroupsReport:
     """What becomes of groups of pods on what the others have left."""
-    from muster.app.groups import plan_groups
+    from muster.app.groups import Ground, plan_groups
+    from muster.app.outside import post_json
     from muster.app.placement import placement_reader
 
     slots = state.places.slots
-    return plan_groups(groups, slots, options.now, placement_reader() if slots is not None else None)
+    reader = placement_reader(cards.vendors) if cards is not None else None
+    ask = post_json if options.configuration.asks_extenders else None
+    return plan_groups(groups, Ground(now=options.now, slots=slots, placement=reader, ask=ask))
 
 
 def _owners(intake: Intake, state: EngineState) -> dict[str, str]:
@@ -219,20 +235,32 @@ def _with_yunikorn(
     return with_yunikorn(intake, snapshot, placement=placement)
 
 
-def _placed(documents: Iterable[Document], options: PlanOptions) -> tuple[Intake, Snapshot, EngineState]:
+def _placed(
+    documents: Iterable[Document], options: PlanOptions, cards: KnownVendors
+) -> tuple[Intake, Snapshot, EngineState]:
     """What is decided on down to nodes and cards."""
     from muster.app.placement import node_slots, placement_reader, with_plain_queue
     from muster.app.running import left_without_nodes, with_running_pods
 
-    configuration, reader = options.configuration, placement_reader()
+    configuration, reader = options.configuration, placement_reader(cards.vendors)
     intake = take_in(documents, configuration, options.now, placement=reader)
     snapshot = read(intake.objects, replace(configuration.read_options(options.now), placement=reader))
     intake, snapshot = _with_yunikorn(intake, snapshot, placement=reader)
-    snapshot = with_running_pods(snapshot, intake.objects, intake.owners)
+    snapshot = with_running_pods(snapshot, intake.objects, intake.owners, known=cards.vendors)
     intake = replace(intake, warnings=(*intake.warnings, *left_without_nodes(snapshot)))
     snapshot = with_plain_queue(snapshot, configuration.profile, intake.without_queue)
     snapshot = replace(snapshot, settings=replace(snapshot.settings, needs_slots=True))
-    return intake, snapshot, EngineState(snapshot, node_slots(snapshot, configuration))
+    slots = node_slots(snapshot, configuration, hooks_of=_hooks_of(intake), known=cards.vendors)
+    return intake, snapshot, EngineState(snapshot, slots)
+
+
+def _hooks_of(intake: Intake) -> HooksOf | None:
+    """The policies by which a system's own configuration has its pods choose nodes, where it says so."""
+    if intake.yunikorn.configuration is None:
+        return None
+    from muster.app.yunikorn import node_order
+
+    return node_order(intake.yunikorn.configuration)
 
 
 def _holds(workload: Workload) -> bool:

@@ -13,16 +13,19 @@ from typing import Any
 from muster.app.intake import Remark
 from muster.app.plugins import vendors
 from muster.dialects.kueue.names import POD_SET
+from muster.engine.contracts import Vendor
 from muster.model.fields import Fields
 from muster.model.snapshot import Snapshot
 from muster.model.topology import BoundPod
 from muster.model.workload import PodSetAdmission, Slot, Workload
 
 
-def with_running_pods(snapshot: Snapshot, objects: Iterable[Mapping[str, Any]], jobs: Mapping[str, str]) -> Snapshot:
+def with_running_pods(
+    snapshot: Snapshot, objects: Iterable[Mapping[str, Any]], jobs: Mapping[str, str], *, known: tuple[Vendor, ...] = ()
+) -> Snapshot:
     """The snapshot with the bound pods of admitted workloads as their slots; `jobs` says what each workload is for."""
     paid = _by_workload(snapshot, [Fields(obj) for obj in objects], jobs)
-    seats = _Seats(snapshot)
+    seats = _Seats(snapshot, known or tuple(vendors().values()))
     workloads, pods = dict(snapshot.workloads), dict(snapshot.bound_pods)
     for key in sorted(paid):
         workloads[key], taken = _with_slots(snapshot.workloads[key], paid[key], seats)
@@ -104,9 +107,9 @@ def _pod_set_of(pod: BoundPod, pod_sets: tuple[PodSetAdmission, ...]) -> PodSetA
 class _Seats:
     """Which cards of a node running pods have. Nothing says so of whole ones, so they are numbered one by one."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, known: tuple[Vendor, ...]) -> None:
         self._nodes = snapshot.nodes
-        self._counts = tuple(vendor.resources.count for vendor in vendors().values() if vendor.is_counted)
+        self._counts = tuple(vendor.resources.count for vendor in known if vendor.is_counted)
         self._next: dict[str, int] = {}
 
     def slot_of(self, pod: BoundPod) -> Slot | None:

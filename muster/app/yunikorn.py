@@ -6,15 +6,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from muster.app.intake import Intake, NotManaged, Remark
+from muster.app.policies import build_tiers
+from muster.dialects.yunikorn.amounts import VCORE
 from muster.dialects.yunikorn.applications import PodOfApplication
-from muster.dialects.yunikorn.names import CONFIG_MAP
+from muster.dialects.yunikorn.configuration import BINPACKING, DEFAULT_PARTITION, QueueConfiguration
+from muster.dialects.yunikorn.names import ALLOW_PREEMPTION, CONFIG_MAP
 from muster.dialects.yunikorn.read import Reading, Surroundings, assumed_configuration, read_pods
-from muster.dialects.yunikorn.read_queues import FLAVOR
+from muster.dialects.yunikorn.read_queues import FLAVOR, PREFIX
+from muster.engine.profile import PolicyUse, tier
 from muster.engine.reading import PlacementReader
+from muster.engine.slots import HooksOf
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
 from muster.model.flavor import Flavor
-from muster.model.resources import sum_amounts
+from muster.model.resources import CPU, UNLIMITED, sum_amounts
 from muster.model.snapshot import Snapshot
 
 
@@ -26,12 +31,17 @@ def with_yunikorn(
     objects = [Fields(obj) for obj in intake.objects]
     surroundings = Surroundings(
         now=snapshot.now,
-        total=sum_amounts(node.allocatable for node in snapshot.nodes.values()) if snapshot.nodes else None,
+        total=_total(snapshot, placement) if snapshot.nodes else None,
         placement=_with_volumes(placement, objects),
         namespace_annotations={
             one.child("metadata").text("name"): one.child("metadata").text_map("annotations")
             for one in _of_kind(objects, "Namespace")
         },
+        spared_classes=frozenset(
+            one.child("metadata").text("name")
+            for one in _of_kind(objects, "PriorityClass")
+            if one.child("metadata").text_map("annotations").get(ALLOW_PREEMPTION, "").lower() == "false"
+        ),
     )
     reading = read_pods(given.pods, given.configuration or assumed_configuration(), surroundings)
     snapshot = replace(
@@ -43,6 +53,26 @@ def with_yunikorn(
         namespaces={**{pod.namespace: {} for pod in given.pods}, **snapshot.namespaces},
     )
     return _told(intake, reading), snapshot
+
+
+def node_order(configuration: QueueConfiguration) -> HooksOf | None:
+    """How YuniKorn's pods choose nodes, where the configuration has a nodesortpolicy; `None`: as everybody's."""
+    partition = next((one for one in configuration.partitions if one.name == DEFAULT_PARTITION), None)
+    if partition is None or not partition.node_sort.kind:
+        return None
+    weights = {CPU if name == VCORE else name: weight for name, weight in (partition.node_sort.weights or {}).items()}
+    arguments = {"fills": partition.node_sort.kind == BINPACKING, **({"weights": weights} if weights else {})}
+    hooks = build_tiers((tier(PolicyUse(name="nodesort", arguments=arguments)),)).hooks
+    return lambda workload: hooks if workload.queue.startswith(PREFIX) else None
+
+
+def _total(snapshot: Snapshot, placement: PlacementReader | None) -> dict[str, int]:
+    """What all nodes have; of what each card has its own, the cards are the limit."""
+    parts = placement.card_parts if placement is not None else frozenset()
+    return {
+        **dict.fromkeys(parts, UNLIMITED),
+        **sum_amounts(node.allocatable for node in snapshot.nodes.values()),
+    }
 
 
 def _with_volumes(placement: PlacementReader | None, objects: list[Fields]) -> PlacementReader | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from muster.cli.output import Page
+from muster.cli.places import slot_object, slots_text
 
 if TYPE_CHECKING:
     from muster.app.groups import GroupView
@@ -27,7 +28,9 @@ def write_groups(groups: Sequence[GroupView], page: Page) -> None:
     for one in groups:
         for said, places in (("start", one.binds), ("promised", one.promised)):
             if places:
-                shown = [f"{pod.rpartition('/')[2]} on {node}" for pod, node in list(places.items())[:SHOWN_MOST]]
+                shown = [
+                    f"{pod.rpartition('/')[2]} on {slots_text([one.slots[pod]])}" for pod in list(places)[:SHOWN_MOST]
+                ]
                 more = [f"and {len(places) - SHOWN_MOST} more"] if len(places) > SHOWN_MOST else []
                 page.sentence(f"{one.key}: {said} {', '.join([*shown, *more])}", indent=2)
         if one.evicted:
@@ -45,6 +48,7 @@ def group_object(group: GroupView) -> dict[str, Any]:
         "minimum": group.minimum,
         "binds": dict(group.binds),
         "promised": dict(group.promised),
+        "slots": {pod: slot_object(slot) for pod, slot in group.slots.items()},
         "evicted": list(group.evicted),
         "waiting": group.waiting,
         "why": group.why,

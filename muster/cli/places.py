@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from muster.app.plan import PlanReport
     from muster.engine.fit import FitReport
+    from muster.model.device import Share
     from muster.model.workload import Slot
 
 NODES_SHOWN = 8
@@ -29,13 +30,21 @@ def _node_text(node: str, slots: Sequence[Slot]) -> str:
     times = f" x{len(slots)}" if len(slots) > 1 else ""
     cards = sorted(card for slot in slots for card in slot.cards)
     sliced = [slot.slices.shares for slot in slots if slot.slices is not None]
-    shares = Counter((share.uuid, share.memory_mib, share.cores) for given in sliced for share in given)
+    shares = Counter((share.uuid, share.memory_mib, _cores_text(share)) for given in sliced for share in given)
     held = []
     if cards:
         held.append(f"{'card' if len(cards) == 1 else 'cards'} {_ranges(cards)}")
     for (uuid, memory_mib, cores), count in sorted(shares.items()):
-        held.append(f"{uuid}{f' x{count}' if count > 1 else ''}: {memory_mib} MiB, {cores} % of cores")
+        held.append(f"{uuid}{f' x{count}' if count > 1 else ''}: {memory_mib} MiB, {cores}")
     return f"{node}{times}" + (f" ({'; '.join(held)})" if held else "")
+
+
+def _cores_text(share: Share) -> str:
+    """The cores of a share in its vendor's own words."""
+    from muster.app.plugins import vendors
+
+    known = vendors().get(share.vendor)
+    return known.cores_text(share.cores) if known is not None else f"{share.cores} cores"
 
 
 def _ranges(numbers: Sequence[int]) -> str:

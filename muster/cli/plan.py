@@ -37,10 +37,11 @@ def plan(
     from muster.app.plan import PlanOptions, latest_moment, plan_objects
 
     moment = given if given is not None else latest_moment(documents)
-    report = plan_objects(
-        documents,
-        PlanOptions(now=moment if moment is not None else float(int(time.time())), configuration=configuration),
+    options = PlanOptions(
+        now=moment if moment is not None else float(int(time.time())),
+        configuration=configuration,
     )
+    report = plan_objects(documents, options)
     complain(*report.refused)
     complain(*report.warnings, label="warning: ")
     if form is Form.TABLE:

@@ -147,6 +147,14 @@ class Assigned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VendorSettings:
+    """How a section of HAMi's device configuration makes the vendors that it is about."""
+
+    name: str  # of the section
+    read: Callable[[Fields], tuple[Vendor, ...]]  # gets the whole configuration; raises `InvalidObject`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor:
     """One family of cards. Each function is pure; mistakes in objects raise `InvalidObject`."""
 
@@ -168,4 +176,5 @@ class Vendor:
     settle: Callable[[Card, Share], Share] | None = None  # the share as it is charged, where that is not as asked
     # Added to the score of a node: its cards before the pod, and what the pod would get.
     score: Callable[[Cards, ContainerShares], float] | None = None
+    cores_text: Callable[[int], str] = lambda cores: f"{cores} % of cores"  # of a share, as people are told
     is_counted: bool = False  # whole cards may be given out by number, without looking whose they are

@@ -23,6 +23,7 @@ WHOLE_PERCENT = 100
 CARDS_MOST = 1024  # of one node, where its capacity says how many there are
 CORDON = "hami.io/device-cordon"
 NANO = 10**9
+FACTOR_MOST = 2**20  # MiB that one unit of memory may be
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,19 @@ def plain_vendor(family: Family) -> Vendor:
         wish_names=frozenset(name for name in names if name),
         admit=partial(plain_admission, family=family),
     )
+
+
+def named(section: Fields, defaults: DeviceResources, **keys: str) -> DeviceResources:
+    """The names that a section of a configuration gives a vendor's resources; `keys` are where it does so otherwise."""
+    where = {"count": "resourceCountName", "memory": "resourceMemoryName", "cores": "resourceCoreName", **keys}
+    names = {part: getattr(defaults, part) for part in where}
+    for part, key in where.items():
+        if names[part] and section.has(key):
+            names[part] = section.text(key)
+            if not names[part]:
+                raise section.error(key, "is empty", "name a resource, or leave it out")
+    factor = section.integer("memoryFactor", 0, least=0, most=FACTOR_MOST) or defaults.memory_factor
+    return replace(defaults, **names, memory_factor=factor)
 
 
 # Nodes ---------------------------------------------------------------------------------------------------------------

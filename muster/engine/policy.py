@@ -64,6 +64,7 @@ Wanted = Callable[[Sequence[PodStanding]], Sequence[PodStanding]]  # of running 
 # Where to try a group or sub group, below a domain: domains of one tier at a time, the nearest first.
 Gradient = Callable[[Standing | SubStanding, "DomainNode", bool], "Sequence[Sequence[DomainNode]]"]
 ScoreDomains = Callable[[SubStanding, "Sequence[DomainNode]"], Mapping[str, float]]
+Moved = Callable[[PodStanding, bool], None]  # a pod got a place in the session, or lost it
 # For whom, and who could go, those first that would go first; the keys of those who may. None: abstains.
 NameVictims = Callable[[PodStanding, Sequence[PodStanding]], frozenset[str] | None]
 
@@ -104,6 +105,8 @@ class Hooks:
     wanted: Wanted | None = None
     gradient: Gradient | None = None
     score_domains: ScoreDomains | None = None
+    moved: Moved | None = None
+    close: Callable[[], None] | None = None  # the session is over
     # Whether pods that would leave count as gone for rules about other pods, while somebody looks for the best victims.
     foresee: bool | None = None
     # The same policy for one session: gets all that the session knows, and answers by it.

@@ -43,6 +43,8 @@ HOOK_NAMES = (
     "wanted",
     "gradient",
     "score_domains",
+    "moved",
+    "close",
     "foresee",
 )
 

@@ -38,6 +38,7 @@ class PlacementReader:
         _no_doubts  # what a node registers or a bound pod claims, with its node's cards, is not believed
     )
     volumes: Mapping[str, tuple[NodeTerms, ...]] = field(default_factory=dict)  # by namespace/claim
+    card_parts: frozenset[str] = frozenset()  # resources that nodes do not have: each card has its own of them
 
     def with_volumes(self, claims: Iterable[Fields], volumes: Iterable[Fields]) -> PlacementReader:
         """The same with the nodes that the volumes bound to claims can be reached from."""

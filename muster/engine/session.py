@@ -16,6 +16,7 @@ import numpy as np
 
 from muster.engine.node_table_columns import Mark as TableMark
 from muster.engine.node_table_rows import BoolArray, Demand, OnCards, Placed
+from muster.engine.outside import Ask, ask_nobody
 from muster.engine.policy import Hooks
 from muster.engine.session_domains import DomainNode, DomainTree
 from muster.engine.session_groups import stand
@@ -38,6 +39,7 @@ class SessionOptions:
     enqueues: bool = True  # groups have to be taken up before they are placed
     topology_aware: bool = False  # who preempts looks for the node where the fewest and least have to go
     domains_most: int = 8  # in which whole groups look for victims
+    ask: Ask = ask_nobody  # how policies that leave decisions to another server reach it
 
 
 @dataclass(slots=True)
@@ -47,6 +49,7 @@ class Outcome:
     binds: dict[str, str] = field(default_factory=dict)  # node by pod
     evicted: list[str] = field(default_factory=list)
     reasons: dict[str, str] = field(default_factory=dict)  # by group: why it got nothing
+    troubles: dict[str, str] = field(default_factory=dict)  # by address: why a server that was asked did not answer
 
 
 class Session:
@@ -88,10 +91,16 @@ class Session:
         self.score_pods = [one.score_pod for one in self.tiers.hooks if one.score_pod is not None]
         self._gradients = [one.gradient for one in self.tiers.hooks if one.gradient is not None]
         self._score_domains = [one.score_domains for one in self.tiers.hooks if one.score_domains is not None]
+        self._moved = [one.moved for one in self.tiers.hooks if one.moved is not None]
 
     def use_policies(self) -> tuple[Hooks, ...]:
         """Let the table be asked by the session's policies; those that it was asked by before."""
         return self.placer.use(self.tiers.hooks)
+
+    def close(self) -> None:
+        """Tell policies that nothing more will be asked."""
+        for close in [one.close for one in self.tiers.hooks if one.close is not None]:
+            close()
 
     # Opening ---------------------------------------------------------------------------------------------------------
 
@@ -201,8 +210,10 @@ class Session:
 
         fresh = self._fresh.setdefault(pods[0].owner.key, {})
         fresh.update((pod.key, pod) for pod in pods)
+        self._tell(pods, is_there=True)
 
         def undo() -> None:
+            self._tell(pods, is_there=False)
             for pod in pods:
                 del fresh[pod.key]
                 del self.on_row[pod.row][pod.key]
@@ -247,8 +258,10 @@ class Session:
         self._set_status(pod, status)
         pod.row, pod.held, pod.node = row, held, self.placer.table.names[row]
         self.on_row.setdefault(row, {})[pod.key] = pod
+        self._tell((pod,), is_there=True)
 
         def undo() -> None:
+            self._tell((pod,), is_there=False)
             self.on_row[row].pop(pod.key, None)
             pod.row, pod.held, pod.node = before
 
@@ -260,7 +273,18 @@ class Session:
         self._set_status(pod, PodStatus.RELEASING)
         self._shift(pod, pod.row, 1)
         self.outcome.evicted.append(pod.key)
-        self._record.append(lambda: self.outcome.evicted.remove(pod.key))
+        self._tell((pod,), is_there=False)
+
+        def undo() -> None:
+            self.outcome.evicted.remove(pod.key)
+            self._tell((pod,), is_there=True)
+
+        self._record.append(undo)
+
+    def _tell(self, pods: Sequence[PodStanding], *, is_there: bool) -> None:
+        for pod in pods if self._moved else ():
+            for moved in self._moved:
+                moved(pod, is_there)
 
     def bind(self, group: Standing) -> None:
         """Carry out what a group was given: its pods go to their nodes."""
@@ -324,6 +348,12 @@ class Session:
     def idle(self, row: int) -> dict[str, float]:
         """What of a row is free now."""
         return {name: amount - self.leaving.of(name, row) for name, amount in self.future_idle(row).items()}
+
+    def used(self) -> dict[str, float]:
+        """What of all nodes is used now, by whomsoever; cards are not counted here."""
+        table = self.placer.table
+        taken = (table.total - table.free)[:, : self.rows].sum(axis=1).tolist()
+        return {name: amount + self.leaving.total(name) for name, amount in zip(table.resources, taken, strict=True)}
 
     def has_future_room(self, pod: PodStanding, row: int, more: Vector | None = None) -> bool:
         """Whether a row will have what a pod asks for, with more given back where that is told."""

@@ -1,7 +1,7 @@
 """Domains of the network: which nodes are near to each other, tier by tier. Built when a session opens, asked by it.
 
 A tree of domains by their members, with one more on top that holds all nodes. Mistakes do no harm: a domain that would
-be its own ancestor, or has two parents, is left out of the tree with the reason.
+be its own ancestor, or has two parents, is left out of the tree with the reason, and so is one that is absurdly deep.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from muster.engine.node_table_rows import BoolArray
 from muster.model.groups import NetworkDomain
 
 TOP = "<cluster-top-hypernode>"
+DEPTH_MOST = 32
 
 
 class DomainNode:
@@ -59,6 +60,7 @@ class DomainTree:
         self.top.children = [one for one in self.nodes.values() if one.parent is None]
         for one in self.top.children:
             one.parent = self.top
+        self._flatten()
         for one in reversed(self.top.below()):
             own = domains[one.name].nodes if one is not self.top else ()
             one.nodes = frozenset(own).intersection(known).union(*(child.nodes for child in one.children))
@@ -74,13 +76,28 @@ class DomainTree:
                 self.problems.append((parent.name, f"its member {name} is not there"))
             elif child.parent is not None:
                 self.problems.append((name, f"is a member of {child.parent.name} and of {parent.name}"))
-            elif child in parent.ancestors():
-                self.problems.append((name, f"would be above and below {parent.name}"))
-            elif child.tier >= parent.tier:
-                self.problems.append((name, f"is of tier {child.tier}, not below that of {parent.name}"))
+            elif child.tier >= parent.tier:  # so that no domain can be above itself
+                is_circle = child in parent.ancestors()
+                why = "would be above and below" if is_circle else f"is of tier {child.tier}, not below that of"
+                self.problems.append((name, f"{why} {parent.name}"))
             else:
                 child.parent = parent
                 parent.children.append(child)
+
+    def _flatten(self) -> None:
+        """Put domains that are too deep right below the top: each level has all its nodes once more."""
+        level, depth = self.top.children, 1
+        while level:
+            below = [child for one in level for child in one.children]
+            if depth == DEPTH_MOST:
+                for child in below:
+                    assert child.parent is not None, "it is a child of somebody"
+                    self.problems.append((child.name, f"is more than {DEPTH_MOST} levels deep, in {child.parent.name}"))
+                    child.parent.children.remove(child)
+                    child.parent = self.top
+                    self.top.children.append(child)
+                depth = 0
+            level, depth = below, depth + 1
 
     def _leaves(self) -> dict[str, DomainNode]:
         """The lowest domain of every node."""

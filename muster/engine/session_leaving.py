@@ -52,6 +52,11 @@ class Leaving:
         column = self._amounts.get(name)
         return int(column[row]) if column is not None and row < len(column) else 0
 
+    def total(self, name: str) -> int:
+        """How much of a resource is not free yet on all rows."""
+        column = self._amounts.get(name)
+        return int(column.sum()) if column is not None else 0
+
     def idle_rows(self, pod: PodStanding, fitting: BoolArray, table: NodeTable) -> BoolArray:
         """Of rows that will have room for a pod, those that have it now."""
         rows = fitting.copy()

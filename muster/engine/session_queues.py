@@ -53,12 +53,15 @@ def capability_of(queue: FairQueue) -> dict[str, float] | None:
     return known
 
 
-def real_capability(session: Session, queue: FairQueue) -> dict[str, float]:
-    """What a queue could use: all there is less what is kept for others, and no more than its own bound."""
-    guaranteed = total_of(other.queue.guarantee for other in session.queues.values())
-    free = plus(minus(session.total, guaranteed), queue.guarantee)
-    capability = capability_of(queue)
-    return free if capability is None else least_of(free, capability)
+def real_capabilities(session: Session) -> dict[str, dict[str, float]]:
+    """What each queue could use: all there is less what is kept for others, and no more than its own bound."""
+    unkept = minus(session.total, total_of(one.queue.guarantee for one in session.queues.values()))
+    found = {}
+    for name, one in session.queues.items():
+        free = plus(unkept, one.queue.guarantee)
+        capability = capability_of(one.queue)
+        found[name] = free if capability is None else least_of(free, capability)
+    return found
 
 
 def need_of(group: Standing) -> Vector:

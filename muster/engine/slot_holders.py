@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from muster.engine.gangs import Gang, Member, Task
+from muster.engine.gangs import Gang, GangRefused, Member, Task, Unstarted
 from muster.engine.node_table_rows import Demand, Placed
 from muster.engine.running_pods import RunningPods
-from muster.engine.slot_asks import SlotUse
+from muster.engine.slot_asks import SlotRefusal, SlotUse
 from muster.model.workload import Slot, Workload
 
 LEAVES_ANYWAY = -(2**40)  # below every priority
@@ -106,3 +106,12 @@ def _minimum_of(workload: Workload) -> Gang:
         Task(name=one.name, demand=NO_DEMAND, count=one.count, count_least=one.count_least) for one in workload.pod_sets
     )
     return Gang(key=workload.key, tasks=tasks, count_least=workload.pods_least)
+
+
+def refusal_of(refused: GangRefused) -> SlotRefusal:
+    """Why a gang finds no slots, in the words for workloads."""
+    is_final = refused.why in (Unstarted.NEVER_FITS, Unstarted.TOO_FEW_PODS, Unstarted.LEVEL_MISSING)
+    text = refused.text
+    if refused.asked == 1:
+        text = "no node could ever hold it" if is_final else "no node has room for it now"
+    return SlotRefusal(refused.task, text, is_final)

@@ -41,9 +41,10 @@ from muster.engine.node_table_rows import (
 )
 from muster.engine.pod_mix import PodMix
 from muster.engine.pod_victims import VictimRules, find_victims
+from muster.engine.policy import Hooks
 from muster.engine.slices_ask import CardAsk
 from muster.engine.slot_asks import PODS_MOST, SlotAsk, SlotRefusal, SlotUse, too_many
-from muster.engine.slot_holders import NO_DEMAND, SlotHolders, owner_of
+from muster.engine.slot_holders import NO_DEMAND, SlotHolders, owner_of, refusal_of
 from muster.model.flavor import Flavor
 from muster.model.pod_rules import ANYWHERE, NodeRules, PodRules
 from muster.model.resources import CPU, PODS
@@ -61,6 +62,7 @@ SlotsByPodSet = dict[str, tuple[Slot, ...]]
 MayLeave = Callable[[Iterable[str], Iterable[str]], bool]  # whether these workloads may leave after those
 CardReader = Callable[[CardRequests], CardAsk]
 SlotMark = Mark
+HooksOf = Callable[[Workload], Sequence[Hooks] | None]  # the policies for a workload's pods; None: those for all
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,10 @@ class NodeSlots:
         flavors: Mapping[str, Flavor],
         levels: Sequence[str] = (),
         cards: CardKinds = NO_CARDS,
+        hooks_of: HooksOf | None = None,
     ) -> None:
         self.placer = placer
+        self._hooks_of = hooks_of
         self.domains = Domains(levels)
         self._flavors = flavors
         self._cards = cards
@@ -366,6 +370,15 @@ class NodeSlots:
 
     def find(self, workload: Workload, asks: Sequence[SlotAsk]) -> SlotsByPodSet | SlotRefusal:
         """Slots for all pods that have none, or why there are none; nothing is held afterwards."""
+        own = self._hooks_of(workload) if self._hooks_of is not None else None
+        if own is None:
+            return self._find_free(workload, asks)
+        others = self.placer.use(own)
+        found = self._find_free(workload, asks)
+        self.placer.use(others)
+        return found
+
+    def _find_free(self, workload: Workload, asks: Sequence[SlotAsk]) -> SlotsByPodSet | SlotRefusal:
         if len(asks) == 1 and asks[0].is_lone:
             found_one = self.placer.find(asks[0].demand)
             if found_one is not None:
@@ -393,7 +406,7 @@ class NodeSlots:
         free = [ask for ask in asks if ask.place is None and ask.missing]
         refused = explain_refusal(self.placer, self._gang(workload, free), self.domains) if free else None
         if refused is not None and refused.why is not Unstarted.NO_ROOM:
-            return _refusal(refused)
+            return refusal_of(refused)
         return too_many(asks)
 
     def room_for(self, demand: Demand, *, is_empty: bool) -> NodeRoom:
@@ -421,7 +434,7 @@ class NodeSlots:
             gang, beside = self._gang(workload, free), self._neighbours(slot for ask in free for slot in ask.kept)
             placed_gang = place_gang(self.placer, gang, domains=self.domains, running=beside)
             if isinstance(placed_gang, GangRefused):
-                return _refusal(placed_gang)
+                return refusal_of(placed_gang)
             if placed_gang.count < gang.count:
                 text = f"{gang.count} pods have to move to where the others are, and {placed_gang.count} find room"
                 return SlotRefusal("", text)
@@ -482,18 +495,5 @@ class NodeSlots:
         )
 
     def _slots(self, placed: Iterable[Placed]) -> tuple[Slot, ...]:
-        table = self.placer.table
-        return tuple(
-            [
-                Slot(table.names[one.row], one.cards, one.slices, table.slices.names_at(one.row, one.cards))
-                for one in placed
-            ]
-        )
-
-
-def _refusal(refused: GangRefused) -> SlotRefusal:
-    is_final = refused.why in (Unstarted.NEVER_FITS, Unstarted.TOO_FEW_PODS, Unstarted.LEVEL_MISSING)
-    text = refused.text
-    if refused.asked == 1:
-        text = "no node could ever hold it" if is_final else "no node has room for it now"
-    return SlotRefusal(refused.task, text, is_final)
+        names, slices = self.placer.table.names, self.placer.table.slices
+        return tuple([Slot(names[row], cards, held, slices.names_at(row, cards)) for row, cards, held in placed])

@@ -97,7 +97,7 @@ class TurnTaking:
         own = self._priority_of(node, head) if head is not None else max(self._priorities[node])
         is_sure = node not in self._served if head is not None else own in self._sure[node]
         turns = node.queue.turns or _PLAIN
-        priority = _seen_from_above(own, turns)
+        priority = seen_from_above(own, turns)
         is_counted = (parent.queue.turns or _PLAIN).by_priority
         place = (-priority if is_counted else 0, part_of_due(node), turns.number, node.name)
         branch = self._branches[node] = _Branch(priority, is_sure or turns.is_priority_fence, place)
@@ -126,11 +126,20 @@ class TurnTaking:
         return None
 
 
-def _seen_from_above(priority: int, turns: Turns) -> int:
+def seen_from_above(priority: int, turns: Turns) -> int:
     """How important a queue is to its parent, given its most important workload."""
     if turns.is_priority_fence:
         return turns.priority_offset
     return max(-PRIORITY_MOST - 1, min(PRIORITY_MOST, priority + turns.priority_offset))
+
+
+def seen_at(meeting: QuotaNode, leaf: QuotaNode, priority: int) -> int:
+    """How important a workload of a queue is to a queue above, as all queues on the way there have it."""
+    for node in leaf.path:
+        if node is meeting:
+            break
+        priority = seen_from_above(priority, node.queue.turns or _PLAIN)
+    return priority
 
 
 def in_turn(heads: Iterable[Head]) -> list[Head]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from math import inf
 
 from muster.engine.holders import Holder, Holders
 from muster.engine.ledger import Ledger
 from muster.engine.quota import free_for, is_borrowing_any, is_borrowing_with, reserve_left
 from muster.engine.tree import QuotaNode
+from muster.engine.turns import seen_at, takes_turns
 from muster.engine.usage_history import UsageHistory
 from muster.model.queue import PreemptionPolicy
 from muster.model.reason import Code
@@ -75,16 +77,29 @@ class Preemptor:
     has_place: Callable[[], bool] | None = None  # whether its pods find their places as the ledger stands
 
 
-CandidatePlace = tuple[bool, bool, float, int, float, str, str]
+CandidatePlace = tuple[bool, bool, bool, float, int, float, str, str]
 
 
 def candidate_order(holder: Holder, own_queue: str, now: float, consumed: float = 0.0) -> CandidatePlace:
-    """Whom to take first: the leaving, other queues', of heavy users, of the lowest priority, the latest admitted."""
+    """Whom to take first: the leaving, other queues', of heavy users, of the lowest priority, the latest admitted.
+
+    Those that are marked to be left alone come last.
+    """
     workload = holder.workload
     reserved_at = workload.reserved_at if workload.reserved_at is not None else now
     is_own = holder.queue.name == own_queue
     use = -consumed if is_own else 0.0
-    return (not workload.is_evicted, is_own, use, workload.priority, -reserved_at, workload.uid, workload.key)
+    is_marked = not workload.is_preemptible
+    return (
+        not workload.is_evicted,
+        is_marked,
+        is_own,
+        use,
+        workload.priority,
+        -reserved_at,
+        workload.uid,
+        workload.key,
+    )
 
 
 def may_preempt(policy: PreemptionPolicy, preemptor: Workload, candidate: Workload) -> bool:
@@ -182,7 +197,7 @@ class VictimSearch:
         below = preemptor.queue
         for meeting in preemptor.queue.path[1:]:
             for queue in _borrowing_leaves(meeting, below, preemptor.contested):
-                for holder in self.takeable(preemptor, queue, rules.reclaim):
+                for holder in self.takeable(preemptor, queue, rules.reclaim, meeting):
                     if has_right:
                         by_reclaim.append(Candidate(holder, Claim.RECLAIM, meeting))
                     else:
@@ -195,18 +210,27 @@ class VictimSearch:
             below = meeting
         return by_reclaim, by_priority
 
-    def takeable(self, preemptor: Preemptor, queue: QuotaNode, policy: PreemptionPolicy) -> Iterator[Holder]:
-        """The workloads of a queue that a policy lets the preemptor take."""
+    def takeable(
+        self, preemptor: Preemptor, queue: QuotaNode, policy: PreemptionPolicy, meeting: QuotaNode | None = None
+    ) -> Iterator[Holder]:
+        """The workloads of a queue that a policy lets the preemptor take; in another queue, where the two meet."""
         if policy in (PreemptionPolicy.NEVER, PreemptionPolicy.UNSET):
             return
         lowest = self.holders.lowest_priority(queue.name)
-        if lowest is None or (policy is not PreemptionPolicy.ANY and lowest > preemptor.workload.priority):
+        if lowest is None:
+            return
+        may_take = partial(may_preempt, policy, preemptor.workload)
+        if meeting is not None and takes_turns(queue):
+            # Queues add to the importance of those in them, so that only where they meet they can be compared.
+            most = seen_at(meeting, preemptor.queue, preemptor.workload.priority)
+            may_take = partial(_is_seen_within, most, meeting, queue)
+        elif policy is not PreemptionPolicy.ANY and lowest > preemptor.workload.priority:
             return  # nobody is below it, so nobody has to be looked at
-        if policy is PreemptionPolicy.LOWER_PRIORITY and lowest == preemptor.workload.priority:
+        elif policy is PreemptionPolicy.LOWER_PRIORITY and lowest == preemptor.workload.priority:
             return
         for holder in self.holders.in_queue(queue.name).values():
             if (
-                may_preempt(policy, preemptor.workload, holder.workload)
+                may_take(holder.workload)
                 and holder.uses_any(preemptor.contested)
                 and not self.ledger.is_gone(holder.workload.key)
                 and holder.workload.key != preemptor.workload.replaces
@@ -286,6 +310,10 @@ class VictimSearch:
         """Act as if it had not left after all."""
         self.ledger.put_back(holder.workload.key, holder.queue, holder.usage, holder.places)
         self.steps += 1
+
+
+def _is_seen_within(most: int, meeting: QuotaNode, queue: QuotaNode, candidate: Workload) -> bool:
+    return seen_at(meeting, queue, candidate.priority) <= most
 
 
 def fits_with(preemptor: Preemptor, *, may_borrow: bool) -> bool:

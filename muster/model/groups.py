@@ -59,6 +59,7 @@ class GroupPod:
     node: str = ""
     requests: Amounts = field(default_factory=dict)
     limits: Amounts = field(default_factory=dict)
+    cores_alone: tuple[int, ...] = ()  # by container: whole cores that it gets for itself
     rules: PodRules = ANYWHERE
     cards: CardRequests | None = None
     slices: Slices | None = None  # that it holds already

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from muster.engine.policy import Hooks, Policy, Vote, argument
 from muster.engine.session import Session
-from muster.engine.session_queues import capability_of, elastic, need_of, promised_at_start, real_capability
+from muster.engine.session_queues import capability_of, elastic, need_of, promised_at_start, real_capabilities
 from muster.engine.session_tree import ROOT, QueueTree
 from muster.engine.standing import PodStanding, Standing
 from muster.engine.vectors import (
@@ -67,10 +67,10 @@ class _Capacity:
         }
 
     def _settle_flat(self) -> None:
+        self.capability.update(real_capabilities(self.session))
         for name, standing in self.session.queues.items():
             queue = standing.queue
             self.guarantee[name] = queue.guarantee
-            self.capability[name] = real_capability(self.session, queue)
             self.deserved[name] = most_of(least_of(queue.deserved, self.capability[name]), queue.guarantee)
 
     def _settle_tree(self) -> None:

@@ -16,6 +16,7 @@ from muster.engine.node_table_rows import FloatArray, IntArray
 from muster.engine.policy import Hooks, Policy, argument
 from muster.engine.session import Session
 from muster.engine.session_domains import DomainNode
+from muster.engine.session_queues import need_of
 from muster.engine.standing import PodStanding, Standing, SubStanding
 from muster.engine.vectors import MEMORY, Vector, total_of
 from muster.model.groups import ENDED, PodStatus
@@ -63,8 +64,11 @@ class _Topology:
 
     # Where to try ----------------------------------------------------------------------------------------------------
 
-    def gradient(self, who: Standing | SubStanding, below: DomainNode, _evicts: bool) -> list[list[DomainNode]]:
-        """Domains of the allowed tiers, the nearest tier first; near those that stand already."""
+    def gradient(self, who: Standing | SubStanding, below: DomainNode, evicts: bool) -> list[list[DomainNode]]:
+        """Domains of the allowed tiers, the nearest tier first; near those that stand already.
+
+        For a group that stands nowhere yet, those are left out that have too little for what it needs at least.
+        """
         tier = who.near.tier if who.near is not None else None
         if tier is None:
             return [[below]]
@@ -75,11 +79,18 @@ class _Topology:
             root = _narrower(allowed[-1], below) if allowed else None
         if root is None:
             return []
+        need = need_of(who) if isinstance(who, Standing) and before is None else {}
         by_tier: dict[int, list[DomainNode]] = {}
         for one in root.below():
-            if one.tier <= tier:
+            if one.tier <= tier and (not need or self._could_hold(one, need, evicts)):
                 by_tier.setdefault(one.tier, []).append(one)
         return [by_tier[key] for key in sorted(by_tier)]
+
+    def _could_hold(self, domain: DomainNode, need: Vector, evicts: bool) -> bool:
+        """Whether a domain has, or will have, what is needed of everything but cards; or had, if others left."""
+        used, total = self._use_of(domain)
+        known = [name for name in need if self.session.placer.table.column_of(name) is not None]
+        return all(total.get(name, 0) - (0 if evicts else used.get(name, 0)) >= need[name] for name in known)
 
     # How good domains are --------------------------------------------------------------------------------------------
 

@@ -8,10 +8,11 @@ from muster.engine.policy import Hooks, Policy, Vote, argument
 from muster.engine.session import Session
 from muster.engine.session_queues import need_of, promised_at_start
 from muster.engine.standing import Standing
-from muster.engine.vectors import add, is_within, minus, plus, total_of
-from muster.model.groups import HOLDING
+from muster.engine.vectors import add, is_within, minus, most_of, plus, total_of
+from muster.model.groups import HOLDING, PodStatus
 
 FACTOR = 1.2
+USING = HOLDING | {PodStatus.RELEASING}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +26,8 @@ def build(arguments: Arguments) -> Hooks:
     factor = arguments.factor if arguments.factor >= 1 else FACTOR
 
     def opened(session: Session) -> Hooks:
-        used = total_of(pod.requests for pod in session.pods.values() if pod.status in HOLDING)
+        own = total_of(pod.requests for pod in session.pods.values() if pod.status in USING)
+        used = most_of(own, session.used())  # others' pods use nodes as well
         idle = minus({name: amount * factor for name, amount in session.total.items()}, used)
         promised: dict[str, float] = {}
         for group in session.groups.values():

@@ -7,8 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from muster.engine.policy import Hooks, Policy, argument
+import numpy as np
+
+from muster.engine.fit_nodes import CORDONED
+from muster.engine.node_table_rows import BoolArray
+from muster.engine.policy import FitPod, Hooks, Policy, argument
+from muster.engine.session import Session
+from muster.engine.standing import PodStanding
+from muster.model.labels import Toleration, tolerates
 from muster.model.pod_rules import NodeRules, PodRules
+
+ANY_TAINT = Toleration(operator="Exists")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +43,8 @@ def build(arguments: Arguments) -> Hooks:
             nodes = replace(nodes, selector=(), affinity=None)
         if not arguments.volume_zone:
             nodes = replace(nodes, volumes=())
+        if not arguments.taints:
+            nodes = replace(nodes, tolerations=(ANY_TAINT,))
         return replace(
             rules,
             nodes=nodes if nodes != NodeRules() else NodeRules(),
@@ -43,7 +54,22 @@ def build(arguments: Arguments) -> Hooks:
             spread=rules.spread if arguments.spread else tuple(one for one in rules.spread if not one.is_required),
         )
 
-    return Hooks(keep=keep, foresee=True)
+    if arguments.taints:
+        return Hooks(keep=keep, foresee=True)
+    return Hooks(keep=keep, open=lambda session: Hooks(keep=keep, foresee=True, fit_pod=_uncordoned(session)))
+
+
+def _uncordoned(session: Session) -> FitPod:
+    """Which rows take new pods: whoever minds no taint may still not go to nodes that are being emptied."""
+    nodes = session.snapshot.nodes
+    names = session.placer.table.names
+    open_rows = np.array([name not in nodes or nodes[name].is_schedulable for name in names], np.bool_)
+
+    def fit(pod: PodStanding) -> BoolArray | None:
+        is_welcome = any(tolerates(one, CORDONED) for one in pod.pod.rules.nodes.tolerations)
+        return None if is_welcome else open_rows
+
+    return fit
 
 
 POLICY = Policy(name="predicates", arguments=Arguments, build=build)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from muster.engine.policy import Hooks, Policy, Vote
 from muster.engine.session import Session
-from muster.engine.session_queues import asked_by, elastic, need_of, promised_at_start, real_capability
+from muster.engine.session_queues import asked_by, elastic, need_of, promised_at_start, real_capabilities
 from muster.engine.standing import PodStanding, Standing
 from muster.engine.vectors import (
     Vector,
@@ -83,7 +83,7 @@ class _Proportion:
         self.session = session
         self._known: dict[str, tuple[int, float]] = {}
         busy = {name: queue for name, queue in session.queues.items() if queue.groups}
-        self.capability = {name: real_capability(session, queue.queue) for name, queue in session.queues.items()}
+        self.capability = real_capabilities(session)
         asked = {name: asked_by(queue.groups) for name, queue in busy.items()}
         self.deserved = share_out(
             session.total,

@@ -10,35 +10,57 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.engine.policy import Hooks, Policy
+from muster.engine.policy import Hooks, Policy, argument
 from muster.engine.session import Session
 from muster.engine.standing import PodStanding
 from muster.engine.vectors import MEMORY
 from muster.model.groups import MeasuredUse
-from muster.model.resources import CPU
+from muster.model.resources import CPU, PODS
 
 STRATEGY = "lowNodeUtilization"
-LOW, TARGET = {"cpu": 20.0, "memory": 20.0}, {"cpu": 50.0, "memory": 50.0}
+OTHERS = ("offlineOnly", "lowPriorityFirst", "shortLifeTimeFirst", "bigObjectFirst", "moreReplicasFirst")
+NEARLY = 1e-6  # of parts of a whole that were reckoned in per cent
+UNBOUNDED = {"cpu": 100.0, "memory": 100.0, "pods": 100.0}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """The strategies with their thresholds; how often is the caller's to say, by how often it shuffles."""
+    """The strategies with their thresholds, and whose pods may leave.
+
+    How often, and over which time use is measured, is the caller's to say, by how often it shuffles and measures.
+    """
 
     interval: str = "5m"
+    period: str = argument("5m", alias="metricsPeriod")
     strategies: tuple[Any, ...] = field(default_factory=tuple)
+    queues: tuple[str, ...] = argument((), alias="queueSelector")  # none: of all queues
+    labels: Mapping[str, str] = field(default_factory=dict, metadata=argument({}, alias="labelSelector").metadata)
 
     def __post_init__(self) -> None:
         _thresholds(self.strategies)
 
 
 def build(arguments: Arguments) -> Hooks:
-    low, target = _thresholds(arguments.strategies)
+    bounds = _thresholds(arguments.strategies)
+    if bounds is None:
+        return Hooks()
 
     def opened(session: Session) -> Hooks:
-        return Hooks(wanted=lambda running: _leaving(session, running, low, target))
+        def wanted(running: Sequence[PodStanding]) -> list[PodStanding]:
+            return _leaving(session, [pod for pod in running if _is_chosen(pod, arguments)], *bounds)
+
+        return Hooks(wanted=wanted)
 
     return Hooks(open=opened)
+
+
+def _is_chosen(pod: PodStanding, arguments: Arguments) -> bool:
+    is_in_queue = not arguments.queues or pod.owner.queue in arguments.queues
+    return (
+        is_in_queue
+        and pod.pod.is_preemptable
+        and all(pod.pod.labels.get(key) == value for key, value in arguments.labels.items())
+    )
 
 
 def _leaving(
@@ -46,7 +68,7 @@ def _leaving(
 ) -> list[PodStanding]:
     table = session.placer.table
     used = {
-        table.row_of(name): _parts(one)
+        table.row_of(name): _parts(session, table.row_of(name), one)
         for name, one in session.snapshot.measured.items()
         if name in session.snapshot.nodes
     }
@@ -61,44 +83,57 @@ def _leaving(
     found: list[PodStanding] = []
     for row in sorted(busy, key=lambda one: (-max(used[one].values()), one)):
         over = {name: (used[row][name] - target[name]) / 100 * _total(session, row, name) for name in target}
-        on_row = [pod for pod in running if pod.row == row and pod.pod.is_preemptable]
-        for pod in sorted(on_row, key=lambda pod: (pod.priority, not pod.is_best_effort, pod.key)):
-            if all(amount <= 0 for amount in over.values()) or any(amount <= 0 for amount in room.values()):
+        on_row = [pod for pod in running if pod.row == row]
+        for pod in sorted(on_row, key=lambda pod: (pod.priority, _quality(pod), pod.key)):
+            if all(amount < NEARLY for amount in over.values()) or any(amount < NEARLY for amount in room.values()):
                 break
             found.append(pod)
             for name in target:
-                amount = pod.requests.get(_resource(name), 0)
+                amount = pod.requests.get(name, 0)
                 over[name] -= amount
                 room[name] -= amount
     return found
 
 
-def _parts(measured: MeasuredUse) -> dict[str, float]:
-    return {"cpu": measured.cpu_percent, "memory": measured.memory_percent}
+def _quality(pod: PodStanding) -> int:
+    """Kubernetes' classes of service, those first that are promised least."""
+    if pod.is_best_effort:
+        return 0
+    asked, most = pod.requests, pod.pod.limits
+    return 2 if all(most.get(name) and most[name] == asked.get(name) for name in (CPU, MEMORY)) else 1
 
 
-def _resource(name: str) -> str:
-    return CPU if name == "cpu" else MEMORY
+def _parts(session: Session, row: int, measured: MeasuredUse) -> dict[str, float]:
+    """What is used of a node, in per cent of what it has."""
+    places = _total(session, row, PODS)
+    pods = 100.0 * len(session.on_row.get(row, {})) / places if places else 0.0
+    return {CPU: measured.cpu_percent, MEMORY: measured.memory_percent, PODS: pods}
 
 
 def _total(session: Session, row: int, name: str) -> int:
     table = session.placer.table
-    column = table.column_of(_resource(name))
+    column = table.column_of(name)
     return int(table.total[column, row]) if column is not None else 0
 
 
-def _thresholds(strategies: Sequence[Any]) -> tuple[dict[str, float], dict[str, float]]:
-    low, target = dict(LOW), dict(TARGET)
+def _thresholds(strategies: Sequence[Any]) -> tuple[dict[str, float], dict[str, float]] | None:
+    """Below which use a node is idle and above which it is busy; `None` where no strategy says that pods leave."""
+    found = None if strategies else (dict(UNBOUNDED), dict(UNBOUNDED))
     for one in strategies:
-        if not isinstance(one, Mapping) or one.get("name") != STRATEGY:
+        name = one.get("name") if isinstance(one, Mapping) else None
+        if name in OTHERS:
+            continue  # Volcano: known by name, and nothing comes of it
+        if name != STRATEGY:
             raise ValueError(f"a strategy is {str(one)[:40]!r}: give {STRATEGY}")
-        params = one.get("params") or {}
-        for name, into in (("thresholds", low), ("targetThresholds", target)):
-            for key, value in (params.get(name) or {}).items():
+        found = (dict(UNBOUNDED), dict(UNBOUNDED))
+        params = one.get("params")
+        for part, into in zip(("thresholds", "targetThresholds"), found, strict=True):
+            given = params.get(part) if isinstance(params, Mapping) else None
+            for key, value in given.items() if isinstance(given, Mapping) else ():
                 if key not in into or isinstance(value, bool) or not isinstance(value, (int, float)):
-                    raise ValueError(f"{name} has {str(key)[:40]!r}: give per cents of cpu and memory")
+                    raise ValueError(f"{part} has {str(key)[:40]!r}: give per cents of cpu, memory and pods")
                 into[key] = float(value)
-    return low, target
+    return found
 
 
 POLICY = Policy(name="rescheduling", arguments=Arguments, build=build)

@@ -1,25 +1,30 @@
 """resource-strategy-fit: each resource is packed or spread as it is told. Volcano's plugin of that name.
 
-Beside that pods may be kept off nodes that have scarce resources which they do not need, and pods without cards leave
-cpu and memory for the cards that are free.
+Pods may say otherwise for themselves by annotations. Beside that pods may be kept off nodes that have scarce resources
+which they do not need, and pods without cards leave cpu and memory for the cards that are free.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from muster.engine.node_table_rows import BoolArray, Demand, FloatArray, NodeRows, Scores
+from muster.engine.node_table_rows import BoolArray, Demand, FloatArray, IntArray, NodeRows, Scores
 from muster.engine.policy import Hooks, Policy, argument
+from muster.engine.session import Session
+from muster.engine.standing import PodStanding
 from muster.engine.vectors import MEMORY
 from muster.model.resources import CPU, PODS
 
 BEST = 100
 MOST, LEAST = "MostAllocated", "LeastAllocated"
 GIB = 2**30
+POD_TYPE, POD_WEIGHTS = "volcano.sh/resource-strategy-scoring-type", "volcano.sh/resource-strategy-weight"
+TEXT_MOST = 10_000
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,44 @@ def build(arguments: Arguments) -> Hooks:
     def fit(pod: Demand, rows: NodeRows) -> BoolArray:
         return _leaves_enough(proportions, pod, rows)
 
-    return Hooks(score=score, fit=fit if proportions else None, fills_nodes=False)
+    plain = Hooks(score=score, fit=fit if proportions else None, fills_nodes=False)
+
+    def opened(session: Session) -> Hooks:
+        own = {pod.key: found for pod in session.pods.values() if (found := _own_rules(rules, pod.pod.annotations))}
+
+        def score_pod(pod: PodStanding, index: IntArray) -> FloatArray | None:
+            """What a pod's own rules make of nodes, in place of what those for all do."""
+            if pod.key not in own:
+                return None
+            rows = session.placer.table.rows(index)
+            return arguments.weight * BEST * (_fit(own[pod.key], pod.demand, rows) - _fit(rules, pod.demand, rows))
+
+        return replace(plain, score_pod=score_pod) if own else plain
+
+    return replace(plain, open=opened)
+
+
+def _own_rules(rules: Mapping[str, Rule], annotations: Mapping[str, str]) -> dict[str, Rule]:
+    """The rules of a pod that has some of its own; what cannot be read counts as not given."""
+    kind, text = annotations.get(POD_TYPE, ""), annotations.get(POD_WEIGHTS, "")
+    weights = _own_weights(text)
+    if kind not in (MOST, LEAST) and not weights:
+        return {}
+    found = {}
+    for name, weight in (weights or {name: rule.weight for name, rule in rules.items()}).items():
+        known = _rule_for(rules, name)
+        is_packed = kind == MOST if kind in (MOST, LEAST) else known is not None and known.is_packed
+        found[name] = Rule(is_packed, weight)
+    return found
+
+
+def _own_weights(text: str) -> dict[str, float]:
+    if not text or len(text) > TEXT_MOST:
+        return {}
+    try:
+        return {str(name): _number(weight, str(name)) for name, weight in json.loads(text).items()}
+    except (ValueError, AttributeError, RecursionError):
+        return {}
 
 
 def _fit(rules: Mapping[str, Rule], pod: Demand, rows: NodeRows) -> FloatArray:

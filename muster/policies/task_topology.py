@@ -16,13 +16,15 @@ from muster.engine.node_table_rows import FloatArray, IntArray
 from muster.engine.policy import Hooks, Policy, argument
 from muster.engine.session import Session
 from muster.engine.standing import PodStanding, Standing
-from muster.engine.vectors import add, is_within
+from muster.engine.vectors import MEMORY, Vector, add, is_within
 from muster.model.groups import PodStatus
+from muster.model.resources import CPU, PODS
 
 AFFINITY = "volcano.sh/task-topology-affinity"
 ANTI_AFFINITY = "volcano.sh/task-topology-anti-affinity"
 ORDER = "volcano.sh/task-topology-task-order"
 BEST = 100
+MILLI, MIB = 1000, 2**20
 # How much a role has to say: those that avoid their like first.
 SELF_ANTI, INTER_AFFINITY, SELF_AFFINITY, INTER_ANTI = 4, 3, 2, 1
 
@@ -41,6 +43,10 @@ class _Wishes:
     near: set[frozenset[str]] = field(default_factory=set)
     away: set[frozenset[str]] = field(default_factory=set)
     order: dict[str, int] = field(default_factory=dict)
+
+    def place(self, role: str) -> int:
+        """Where the user has a role in order; those that are not named come last."""
+        return self.order.get(role, len(self.order))
 
     def rank(self, role: str) -> int:
         """How much a role has to say."""
@@ -61,7 +67,7 @@ class _Bucket:
     index: int
     pods: list[PodStanding] = field(default_factory=list)
     roles: Counter[str] = field(default_factory=Counter)
-    node: str = ""  # where some of them are
+    weight: float = 0.0  # of what they ask for together
 
 
 def build(arguments: Arguments) -> Hooks:
@@ -91,23 +97,20 @@ class _TaskTopology:
 
         def order(pod: PodStanding) -> tuple[object, ...]:
             has_place = pod.status is not PodStatus.PENDING
-            return (not has_place, wishes.order.get(pod.role, len(wishes.order)), -wishes.rank(pod.role), pod.key)
+            return (not has_place, wishes.place(pod.role), -wishes.rank(pod.role), pod.key)
 
         buckets: list[_Bucket] = []
+        on_node: dict[str, _Bucket] = {}  # those that have a place are together with whoever is there
         for pod in sorted((one for one in group.pods.values() if wishes.rank(one.role)), key=order):
-            best, worth = None, -1
-            for bucket in buckets:
-                if pod.node and bucket.node and pod.node != bucket.node:
-                    continue
-                found = _worth(wishes, bucket, pod.role)
-                if found > worth or (found == worth and best is not None and len(bucket.pods) < len(best.pods)):
-                    best, worth = bucket, found
-            if best is None or worth < 0:
+            best = on_node.get(pod.node) if pod.node else _liked_most(wishes, buckets, pod.role)
+            if best is None:
                 best = _Bucket(len(buckets))
                 buckets.append(best)
+            if pod.node:
+                on_node[pod.node] = best
             best.pods.append(pod)
             best.roles[pod.role] += 1
-            best.node = best.node or pod.node
+            best.weight += _weight(pod.requests)
             self.bucket_of[pod.key] = best
         self.sizes[group.key] = max((len(bucket.pods) for bucket in buckets), default=0)
 
@@ -121,7 +124,8 @@ class _TaskTopology:
         if one is not two:
             return len(two.pods) - len(one.pods) or one.index - two.index
         wishes = self.wishes[first.owner.key]
-        return wishes.rank(second.role) - wishes.rank(first.role)
+        by_order = wishes.place(first.role) - wishes.place(second.role)
+        return by_order or wishes.rank(second.role) - wishes.rank(first.role)
 
     def score(self, pod: PodStanding, rows: IntArray) -> FloatArray | None:
         bucket = self.bucket_of.get(pod.key)
@@ -149,6 +153,19 @@ class _TaskTopology:
                 add(free, one.requests, -1)
                 count += 1
         return count
+
+
+def _liked_most(wishes: _Wishes, buckets: list[_Bucket], role: str) -> _Bucket | None:
+    """The bucket with most that a role likes, the smaller request of equals; `None` where it avoids more in each."""
+    found = [(-_worth(wishes, bucket, role), bucket.weight, bucket.index) for bucket in buckets]
+    worth, _, index = min(found, default=(1, 0.0, 0))
+    return buckets[index] if worth <= 0 else None
+
+
+def _weight(requests: Vector) -> float:
+    """What a pod asks for in one number: thousandths of cores, MiB of memory, thousandths of all else."""
+    others = sum(amount * MILLI for name, amount in requests.items() if name not in (CPU, MEMORY, PODS))
+    return requests.get(CPU, 0) + requests.get(MEMORY, 0) / MIB + others
 
 
 def _worth(wishes: _Wishes, bucket: _Bucket, role: str) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from muster.engine.node_table_rows import BoolArray, FloatArray, IntArray
-from muster.engine.policy import Hooks, Policy, argument
+from muster.engine.policy import Hooks, Policy, Vote, argument
 from muster.engine.session import Session
 from muster.engine.standing import PodStanding, Standing
 from muster.model.groups import ENDED, PodStatus
@@ -74,6 +74,7 @@ class _Zones:
             fit_pod=self.fit,
             score_pod=self.score,
             compare_workloads=lambda one, two: one.group.is_preemptable - two.group.is_preemptable,
+            promised=lambda group: Vote.PERMIT if group.ready + group.promised >= group.count_least else Vote.REJECT,
             starving=lambda group: not group.group.is_preemptable and bool(group.pending()),
             preempt=self.spare_ones,
             wanted=self.overdue,

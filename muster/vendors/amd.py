@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from muster.engine.contracts import AdmittedContainer, Assigned, DeviceResources, Vendor
+from muster.engine.contracts import AdmittedContainer, Assigned, DeviceResources, Vendor, VendorSettings
 from muster.engine.devices import CardRules, Choice, asked_share, choose_cards
 from muster.engine.devices_text import CONTAINER_END, DEVICE_END, FIELD_END
-from muster.engine.devices_vendor import Family, asked, bounded, limited, plain_annotations, plain_vendor
+from muster.engine.devices_vendor import Family, asked, bounded, limited, named, plain_annotations, plain_vendor
 from muster.model.device import WHOLE_CORES, Card, Cards, ContainerShares, Device, DeviceRequest, Share
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
@@ -91,7 +91,9 @@ def vendor(resources: DeviceResources) -> Vendor:
         admit=partial(admit, family=family),
         choose=choose,
         annotate=partial(annotate, family=family),
+        cores_text=lambda cores: f"{cores} compute units",
     )
 
 
 VENDOR = vendor(RESOURCES)
+SETTINGS = VendorSettings(name="amd", read=lambda given: (vendor(named(given.child("amd"), RESOURCES)),))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from muster.engine.contracts import AdmittedContainer, Assigned, DeviceResources, Vendor
+from muster.engine.contracts import AdmittedContainer, Assigned, DeviceResources, Vendor, VendorSettings
 from muster.engine.devices import CardReason, CardRules, Choice, asked_share, choose_cards, is_uuid_wanted
 from muster.engine.devices_vendor import (
     Family,
@@ -17,6 +17,7 @@ from muster.engine.devices_vendor import (
     capacity,
     counted,
     limited,
+    named,
     nano_text,
     of_family,
     plain_annotations,
@@ -158,6 +159,12 @@ def annotate(pod: Fields, containers: ContainerShares, assigned: Assigned, *, fa
     return written
 
 
+def cores_text(bits: int) -> str:
+    """The cores of a chip that a share is of, by their numbers."""
+    numbers = [str(bit) for bit in range(CHIP_CORES) if bits >> bit & 1]
+    return f"{'core' if len(numbers) == 1 else 'cores'} {', '.join(numbers)}"
+
+
 def vendor(resources: DeviceResources) -> Vendor:
     """The record of Neuron chips under an administrator's names."""
     family = Family(
@@ -174,7 +181,9 @@ def vendor(resources: DeviceResources) -> Vendor:
         admit=partial(admit, family=family),
         choose=choose,
         annotate=partial(annotate, family=family),
+        cores_text=cores_text,
     )
 
 
 VENDOR = vendor(RESOURCES)
+SETTINGS = VendorSettings(name="awsneuron", read=lambda given: (vendor(named(given.child("awsneuron"), RESOURCES)),))

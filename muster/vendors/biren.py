@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from muster.engine.contracts import DeviceResources, Vendor
+from muster.engine.contracts import DeviceResources, Vendor, VendorSettings
 from muster.engine.devices import CardRules, Choice, choose_cards
-from muster.engine.devices_vendor import Family, bare_devices, bare_share, plain_vendor, whole_cards
+from muster.engine.devices_vendor import Family, bare_devices, bare_share, named, plain_vendor, whole_cards
 from muster.model.device import Cards, DeviceRequest
 
 NAME = "Biren"
@@ -39,3 +39,4 @@ def vendor(resources: DeviceResources) -> Vendor:
 
 
 VENDOR = vendor(RESOURCES)
+SETTINGS = VendorSettings(name="biren", read=lambda given: (vendor(named(given.child("biren"), RESOURCES)),))

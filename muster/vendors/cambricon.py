@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from muster.engine.contracts import Assigned, DeviceResources, Vendor
-from muster.engine.devices_vendor import Family, capacity, counted, of_family, plain_annotations, plain_vendor
+from muster.engine.contracts import Assigned, DeviceResources, Vendor, VendorSettings
+from muster.engine.devices_vendor import Family, capacity, counted, named, of_family, plain_annotations, plain_vendor
 from muster.model.device import AMOUNT_MAX, WHOLE_CORES, ContainerShares, Device
 from muster.model.fields import Fields
 
@@ -72,3 +72,4 @@ def vendor(resources: DeviceResources) -> Vendor:
 
 
 VENDOR = vendor(RESOURCES)
+SETTINGS = VendorSettings(name="cambricon", read=lambda given: (vendor(named(given.child("cambricon"), RESOURCES)),))

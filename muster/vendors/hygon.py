@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from muster.engine.contracts import DeviceResources, Vendor
-from muster.engine.devices_vendor import Family, plain_vendor
+from muster.engine.contracts import DeviceResources, Vendor, VendorSettings
+from muster.engine.devices_vendor import Family, named, plain_vendor
 from muster.model.device import WHOLE_CORES
 
 RESOURCES = DeviceResources(count="hygon.com/dcunum", memory="hygon.com/dcumem", cores="hygon.com/dcucores")
@@ -29,3 +29,4 @@ def vendor(resources: DeviceResources) -> Vendor:
 
 
 VENDOR = vendor(RESOURCES)
+SETTINGS = VendorSettings(name="hygon", read=lambda given: (vendor(named(given.child("hygon"), RESOURCES)),))

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from muster.engine.contracts import AdmittedContainer, DeviceResources, Vendor
-from muster.engine.devices_vendor import Family, limited, plain_vendor, with_amounts
+from muster.engine.contracts import AdmittedContainer, DeviceResources, Vendor, VendorSettings
+from muster.engine.devices_vendor import Family, limited, named, plain_vendor, with_amounts
 from muster.model.device import AMOUNT_MAX, WHOLE_CORES
 from muster.model.fields import Fields
 
@@ -54,3 +54,17 @@ def vendor(chip: str, resources: DeviceResources) -> Vendor:
 
 
 VENDORS = tuple(vendor(chip, resources_of(chip)) for chip in CHIPS)
+
+
+def read_settings(given: Fields) -> tuple[Vendor, ...]:
+    """The chips that an administrator lists, under his names; all of them where he lists none."""
+    found = []
+    for item in given.children("iluvatars"):
+        chip = item.text("commonWord") or item.text("chipName")
+        if not chip:
+            raise item.error("commonWord", "is missing", "name the chip")
+        found.append(vendor(chip, named(item, resources_of(chip))))
+    return tuple(found) or VENDORS
+
+
+SETTINGS = VendorSettings(name="iluvatars", read=read_settings)

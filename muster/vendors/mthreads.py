@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from muster.engine.contracts import AdmittedContainer, Assigned, DeviceResources, Vendor
+from muster.engine.contracts import AdmittedContainer, Assigned, DeviceResources, Vendor, VendorSettings
 from muster.engine.devices import CardReason, CardRules, Choice, choose_cards
 from muster.engine.devices_vendor import (
     Family,
@@ -14,6 +14,7 @@ from muster.engine.devices_vendor import (
     capacity,
     counted,
     limited,
+    named,
     nano_text,
     of_family,
     plain_annotations,
@@ -129,3 +130,4 @@ def vendor(resources: DeviceResources) -> Vendor:
 
 
 VENDOR = vendor(RESOURCES)
+SETTINGS = VendorSettings(name="mthreads", read=lambda given: (vendor(named(given.child("mthreads"), RESOURCES)),))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from muster.engine.contracts import DeviceResources, Vendor
+from muster.engine.contracts import DeviceResources, Vendor, VendorSettings
 from muster.engine.devices import CardReason, CardRules, Choice, choose_cards
 from muster.engine.devices_links import fullest_groups, togetherness
-from muster.engine.devices_vendor import Family, bare_devices, bare_share, plain_vendor, whole_cards
+from muster.engine.devices_vendor import Family, bare_devices, bare_share, named, plain_vendor, whole_cards
 from muster.model.device import Card, Cards, ContainerShares, DeviceRequest, Share
 
 NAME = "Vastai"
@@ -67,3 +67,4 @@ def vendor(resources: DeviceResources) -> Vendor:
 
 
 VENDOR = vendor(RESOURCES)
+SETTINGS = VendorSettings(name="vastai", read=lambda given: (vendor(named(given.child("vastai"), RESOURCES)),))

@@ -285,3 +285,8 @@ def test_the_example_policy_does_what_its_page_says(tmp_path):
     assert [len(tier) for tier in built.tiers] == [2, 2]
     module = sys.modules.pop(f"muster.policies@{(tmp_path / 'cardless.py').resolve().as_posix()}")
     exec(trial, module.__dict__)
+
+
+def test_nobody_is_asked_unless_the_file_says_so():
+    assert not Configuration().asks_extenders
+    assert parse_configuration("askExtenders: true", "file").asks_extenders

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from random import Random
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from muster.app.groups import NO_NODES
 from muster.app.manifests import read_manifests
 from muster.app.plan import Admitted, PlanOptions, PlanReport, plan_objects
 from muster.model.documents import Document
-from tests.support import ROOT, proof_count
+from tests.support import ROOT
 
 GPU = "nvidia.com/gpu"
 
@@ -40,48 +40,12 @@ def volcano_job(name: str, count: int, cards: int, **spec: Any) -> dict[str, Any
     return obj("Job", name, "batch.volcano.sh/v1alpha1", "ns", spec={"tasks": tasks, **spec})
 
 
-def plain_job(name: str, count: int, cards: int, queue: str = "") -> dict[str, Any]:
-    job = obj("Job", name, "batch/v1", "ns", spec={"parallelism": count, "template": {"spec": pod_spec(cards)}})
-    if queue:
-        job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": queue}
-        job["spec"]["suspend"] = True
-    return job
-
-
-def yunikorn_pod(name: str, application: str, cards: int) -> dict[str, Any]:
-    pod = obj("Pod", name, namespace="ns", spec={**pod_spec(cards), "schedulerName": "yunikorn"})
-    pod["metadata"]["labels"] = {"applicationId": application, "queue": "root.default"}
-    return pod
+def plain_job(name: str, count: int, cards: int) -> dict[str, Any]:
+    return obj("Job", name, "batch/v1", "ns", spec={"parallelism": count, "template": {"spec": pod_spec(cards)}})
 
 
 def queue(name: str, **spec: Any) -> dict[str, Any]:
     return obj("Queue", name, "scheduling.volcano.sh/v1beta1", spec=spec)
-
-
-KUEUE = (
-    obj("ResourceFlavor", "any", "kueue.x-k8s.io/v1beta1"),
-    obj(
-        "ClusterQueue",
-        "cq",
-        "kueue.x-k8s.io/v1beta1",
-        spec={
-            "namespaceSelector": {},
-            "resourceGroups": [
-                {
-                    "coveredResources": ["cpu", GPU],
-                    "flavors": [
-                        {
-                            "name": "any",
-                            "resources": [{"name": "cpu", "nominalQuota": 64}, {"name": GPU, "nominalQuota": 6}],
-                        }
-                    ],
-                }
-            ],
-        },
-    ),
-    obj("LocalQueue", "lq", "kueue.x-k8s.io/v1beta1", "ns", spec={"clusterQueue": "cq"}),
-    obj("Namespace", "ns"),
-)
 
 
 def cards_given(report: PlanReport, asked: dict[str, int]) -> Counter[str]:
@@ -168,32 +132,17 @@ def test_domains_that_go_round_are_told_of():
     assert report.groups[0].binds
 
 
-@pytest.mark.prove
-@pytest.mark.parametrize("seed", range(proof_count(10_000)))
-def test_no_card_is_sold_twice_in_mixed_files(seed):
-    chance = Random(seed)
-    nodes = [node(f"n{index}", chance.randint(0, 8)) for index in range(chance.randint(1, 4))]
-    jobs, asked = [], {}
-    for index in range(chance.randint(1, 6)):
-        count, cards = chance.randint(1, 4), chance.randint(0, 4)
-        kind = chance.choice(["volcano", "kueue", "yunikorn", "plain"])
-        if kind == "volcano":
-            asked[f"ns/v{index}"] = cards
-            least = {"minAvailable": chance.randint(1, count)} if chance.random() < 0.5 else {}
-            jobs.append(volcano_job(f"v{index}", count, cards, **least))
-        elif kind == "yunikorn":
-            jobs += [yunikorn_pod(f"y{index}-{number}", f"y{index}", cards) for number in range(count)]
-        else:
-            jobs.append(plain_job(f"p{index}", count, cards, "lq" if kind == "kueue" else ""))
-    objects = [*nodes, *KUEUE, *jobs]
-    chance.shuffle(objects)
-    report = plan(*objects)
-    assert not report.refused
-    have = {one["metadata"]["name"]: int(one["status"]["allocatable"][GPU]) for one in nodes}
-    for name, cards in cards_given(report, asked).items():
-        assert cards <= have[name], f"{name} has {have[name]} cards and gives {cards}"
-    for group in report.groups:
-        assert not group.binds or len(group.binds) >= group.minimum, f"{group.key} starts below its minimum"
+def test_slices_of_cards_are_no_matter_of_queues():
+    """Nodes have no memory of cards to share out: each card has its own."""
+    card = {"id": "c", "index": 0, "count": 4, "devmem": 10000, "devcore": 100, "type": "NVIDIA-A10", "health": True}
+    sliced = node("n1")
+    sliced["metadata"]["annotations"] = {"hami.io/node-nvidia-register": json.dumps([card])}
+    job = volcano_job("a", 3, 1)
+    job["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem"] = "4000"
+    job["spec"]["minAvailable"] = 2
+    [group] = plan(sliced, job).groups
+    assert [one.slices.shares[0].memory_mib for one in group.slots.values() if one.slices] == [4000, 4000]
+    assert group.waiting == 1
 
 
 def test_the_example():

@@ -168,6 +168,87 @@ def test_many_pods_in_many_queues_take_little() -> None:
     assert is_done_within(12.0, lambda: planned(queues, *pods))
 
 
+# Whose place, and which ----------------------------------------------------------------------------------------------
+
+
+def class_of(name: str, value: int, **annotations: str) -> dict[str, Any]:
+    metadata = {"name": name, "annotations": {f"yunikorn.apache.org/{key}": text for key, text in annotations.items()}}
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": value}
+
+
+def of_class(given: dict[str, Any], name: str) -> dict[str, Any]:
+    given["spec"]["priorityClassName"] = name
+    return given
+
+
+@pytest.mark.parametrize(
+    ("classes", "marked", "want"),
+    [
+        pytest.param({}, {}, "old", id="the latest of equals"),
+        pytest.param(
+            {"kept": {"allow-preemption": "false"}}, {"old": "kept"}, "young", id="a marked class leaves last"
+        ),
+        pytest.param({"kept": {"allow-preemption": "true"}}, {"old": "kept"}, "old", id="a class that says yes"),
+        pytest.param(
+            {"kept": {"allow-preemption": "false"}}, {"old": "kept", "young": "kept"}, "old", id="all are marked"
+        ),
+    ],
+)
+def test_who_is_marked_leaves_last(classes, marked, want):
+    queues = ({"name": "a", "resources": {"guaranteed": {"vcore": 4}}}, {"name": "b"})
+    times = {"young": "2026-01-01T00:00:00Z", "old": "2026-01-01T01:00:00Z"}
+    running = [
+        pod(name, cpu=4, queue="root.b", node="n", metadata={"creationTimestamp": at, "namespace": "default"})
+        for name, at in times.items()
+    ]
+    running = [of_class(one, marked.get(one["metadata"]["name"], "")) for one in running]
+    made = [class_of(name, 0, **annotations) for name, annotations in classes.items()]
+    report = planned(config(*queues, submitacl="*"), node("n"), *made, *running, pod("new", cpu=4))
+    assert [step.workload for step in report.steps if isinstance(step, Evicted)] == [f"default/pod/{want}"]
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs", "is_taken"),
+    [
+        pytest.param({}, {}, False, id="the running one is more important"),
+        pytest.param({"priority.offset": "100"}, {}, True, id="the queue of the new one adds to it"),
+        pytest.param({}, {"priority.offset": "-100"}, True, id="the queue of the running one takes from it"),
+        pytest.param({}, {"priority.policy": "fence"}, True, id="a fence makes all in it the same"),
+        pytest.param({}, {"priority.policy": "fence", "priority.offset": "9"}, False, id="and as important as it says"),
+        pytest.param({"priority.policy": "fence", "priority.offset": "9"}, {}, False, id="the new one behind a fence"),
+    ],
+)
+def test_queues_have_a_say_in_who_is_more_important(own, theirs, is_taken):
+    queues = (
+        {"name": "a", "properties": own, "resources": {"guaranteed": {"vcore": 4}}},
+        {"name": "b", "properties": theirs},
+    )
+    running = of_class(pod("running", cpu=8, queue="root.b", node="n"), "ten")
+    report = planned(config(*queues, submitacl="*"), node("n"), class_of("ten", 10), running, pod("new", cpu=4))
+    assert any(isinstance(step, Evicted) for step in report.steps) is is_taken
+
+
+@pytest.mark.parametrize(
+    ("sort", "want"),
+    [
+        pytest.param({"type": "fair"}, "empty", id="where the least is used"),
+        pytest.param({"type": "binpacking"}, "half", id="where the most is used"),
+        pytest.param(
+            {"type": "binpacking", "resourceweights": {"memory": 1.0}}, "empty", id="of memory, which nobody uses"
+        ),
+        pytest.param({"type": "fair", "resourceweights": {"vcore": 2.0}}, "empty", id="of cores"),
+    ],
+)
+def test_which_nodes_are_filled(sort, want):
+    given = config({"name": "a"}, submitacl="*")
+    given["partitions"][0]["nodesortpolicy"] = sort
+    nodes = [node("empty"), node("half")]
+    running = pod("running", cpu=4, node="half", scheduler="default-scheduler")
+    report = planned(given, *nodes, running, pod("new", cpu=1))
+    [step] = [step for step in report.steps if isinstance(step, Admitted)]
+    assert [slot.node for slot in step.pod_sets[0].slots] == [want]
+
+
 # Nothing is sold twice -----------------------------------------------------------------------------------------------
 
 

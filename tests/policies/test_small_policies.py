@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
+
 import pytest
 
 from muster.app.policies import build_tiers
@@ -11,9 +12,8 @@ from muster.engine.fit_nodes import NodeFacts
 from muster.engine.fit_pods import PodsOnNodes
 from muster.engine.node_table import NodeTable
 from muster.engine.node_table_columns import Placer
-from muster.engine.profile import PolicyUse, tier
+from muster.engine.profile import tier
 from muster.engine.session import Session
-from muster.engine.session_places import scores
 from muster.engine.slots import CardKinds, NodeSlots
 from muster.engine.stages.groups import run_stages
 from muster.model.groups import (
@@ -22,39 +22,14 @@ from muster.model.groups import (
     MeasuredUse,
     NamespaceQuota,
     NodeGroupWish,
-    NumaNode,
     PodStatus,
 )
-from muster.model.labels import Selector
+from muster.model.labels import Selector, Taint
 from muster.model.pod_rules import PodIdentity, PodRules
+from muster.model.topology import BoundPod
 from muster.policies.tdm import window_of
-from tests.groups import GIB, group, node, pod, queue, session, snapshot
-
-
-def uses(name: str, **arguments: object) -> PolicyUse:
-    return PolicyUse(name=name, arguments=arguments)
-
-
-def opened(*policies, **given):
-    """A session of one node, queue and group, as far as no others are given."""
-    known = {"nodes": [node("n")], "queues": [queue()], "groups": [group("a")], "pods": [], **given}
-    parts = [known.pop(name) for name in ("nodes", "queues", "groups", "pods")]
-    found = session(snapshot(*parts, **known), *policies)
-    found.use_policies()
-    return found
-
-
-def rows_let_in(given, key):
-    allowed = np.ones(given.rows, np.bool_)
-    for fit in given.fit_pods:
-        mask = fit(given.pods[key])
-        allowed = allowed if mask is None else allowed & mask
-    return {name for name, is_allowed in zip(given.placer.table.names, allowed, strict=True) if is_allowed}
-
-
-def score_of(given, key):
-    index = np.arange(given.rows)
-    return dict(zip(given.placer.table.names, scores(given, given.pods[key], index).tolist(), strict=True))
+from tests.groups import GIB, group, node, pod, queue, snapshot
+from tests.policies.opened import opened, rows_let_in, score_of, uses
 
 
 def test_conformance_spares_the_cluster_itself():
@@ -68,6 +43,33 @@ def test_predicates_can_be_turned_off(arguments, want):
     given = opened("gang", uses("predicates", **arguments), pods=[pod("p", "a", rules=rules)])
     run_stages(given, ["allocate"])
     assert len(given.outcome.binds) == want
+
+
+@pytest.mark.parametrize(
+    ("arguments", "taint", "is_schedulable", "want"),
+    [
+        pytest.param({}, Taint("x", "", "NoSchedule"), True, 0, id="a taint is minded"),
+        pytest.param(
+            {"predicate.TaintTolerationEnable": False}, Taint("x", "", "NoSchedule"), True, 1, id="not minded"
+        ),
+        pytest.param({"predicate.TaintTolerationEnable": False}, None, False, 0, id="a node that is emptied is shut"),
+    ],
+)
+def test_taints_can_be_no_matter(arguments, taint, is_schedulable, want):
+    given_node = replace(node("n"), taints=(taint,) if taint else (), is_schedulable=is_schedulable)
+    given = opened("gang", uses("predicates", **arguments), nodes=[given_node], pods=[pod("p", "a")])
+    run_stages(given, ["allocate"])
+    assert len(given.outcome.binds) == want
+
+
+def test_overcommit_counts_what_others_use():
+    waiting = group("a", phase=GroupPhase.PENDING, resources_least={"cpu": 3000})
+    slots = NodeSlots(Placer(NodeTable(), (), PodsOnNodes(NodeFacts())), flavors={})
+    slots.put_node(node("n"))
+    slots.put_pod(BoundPod(key="other/p", node="n", requests={"cpu": 2000}))
+    tiers = build_tiers((tier(uses("overcommit", factor=1.0)),)).tiers
+    given = Session(snapshot([node("n")], [queue()], [waiting], []), slots, tiers)
+    assert not given.tiers.is_enqueueable(given.groups["ns/a"])
 
 
 @pytest.mark.parametrize(("factor", "want"), [(1.0, False), (2.0, True), (0.5, False)])
@@ -190,53 +192,6 @@ def test_old_measurements_do_not_count():
     assert rows_let_in(opened("usage", pods=[pod("p", "a")], measured=old, now=1000.0), "ns/p") == {"n"}
 
 
-def test_pods_leave_the_busiest_node_until_it_is_not():
-    running = [pod(f"p{index}", "a", node="n", priority=index) for index in range(4)]
-    given = opened("rescheduling", nodes=[node("n"), node("m")], pods=running, measured=BUSY)
-    run_stages(given, ["shuffle"])
-    assert given.outcome.evicted == ["ns/p0", "ns/p1"]
-
-
-def test_parts_that_like_each_other_stand_together():
-    wish = group("a", minimum=4, annotations={"volcano.sh/task-topology-affinity": "ps,worker"})
-    pods = [pod(f"{role}-{index}", "a", cpu=2, role=role) for role in ("ps", "worker") for index in range(2)]
-    given = opened("gang", "task-topology", nodes=[node("n"), node("m")], groups=[wish], pods=pods)
-    run_stages(given, ["allocate"])
-    roles = {name: {given.pods[key].role for key, on in given.outcome.binds.items() if on == name} for name in "nm"}
-    assert len(given.outcome.binds) == 4
-    assert all(roles.values())
-
-
-def test_parts_that_avoid_their_like_keep_apart():
-    wish = group("a", minimum=2, annotations={"volcano.sh/task-topology-anti-affinity": "ps"})
-    pods = [pod(f"ps-{index}", "a", role="ps") for index in range(2)]
-    given = opened("gang", "task-topology", nodes=[node("n"), node("m")], groups=[wish], pods=pods)
-    run_stages(given, ["allocate"])
-    assert set(given.outcome.binds.values()) == {"n", "m"}
-
-
-@pytest.mark.parametrize(
-    ("policy", "cores", "want"),
-    [
-        ("single-numa-node", 2, {"split", "whole"}),
-        ("single-numa-node", 3, {"whole"}),
-        ("restricted", 4, {"whole"}),
-        ("best-effort", 4, set()),
-        ("none", 4, {"split", "whole", "untold"}),
-    ],
-)
-def test_cores_in_few_numa_nodes(policy, cores, want):
-    kubelet = {"policy": policy if policy != "best-effort" else "restricted", "is_static": True}
-    numa = {
-        "whole": NumaNode(capacity=(4, 4), free=(4, 4), **kubelet),
-        "split": NumaNode(capacity=(4, 4), free=(2, 2), **kubelet),
-    }
-    nodes = [node(name, 8) for name in ("split", "untold", "whole")]
-    own = {"annotations": {"volcano.sh/numa-topology-policy": policy}, "limits": {"cpu": cores * 1000}}
-    given = opened("numa-aware", nodes=nodes, pods=[pod("p", "a", cpu=cores, **own)], numa=numa)
-    assert rows_let_in(given, "ns/p") == want
-
-
 def test_cards_are_left_their_cpu():
     rule = {"enable": True, "resources": "x/gpu", "resourceProportion": {"x/gpu.cpu": 2, "x/gpu.memory": 0}}
     nodes = [node("cards", 8, **{"x/gpu": 4}), node("bare", 8)]
@@ -272,21 +227,6 @@ def test_deviceshare_counts_only_with_a_weight():
     assert score_of(opened("deviceshare", pods=[pod("p", "a")]), "ns/p") == {"n": 0.0}
 
 
-def test_nodes_where_cores_lie_together_are_liked():
-    """A pod that came in this session has taken its cores already."""
-    kubelet = {"policy": "best-effort", "is_static": True}
-    numa = {
-        "whole": NumaNode(capacity=(4, 4), free=(4, 4), **kubelet),
-        "split": NumaNode(capacity=(4, 4), free=(2, 3), **kubelet),
-    }
-    own = {"annotations": {"volcano.sh/numa-topology-policy": "best-effort"}, "limits": {"cpu": 4000}}
-    nodes = [node(name, 8) for name in ("split", "untold", "whole")]
-    here = pod("here", "a", cpu=4, node="whole", status=PodStatus.ALLOCATED, **own)
-    given = opened("numa-aware", nodes=nodes, pods=[pod("p", "a", cpu=4, **own), here], numa=numa)
-    assert score_of(given, "ns/p") == {"split": 0.0, "untold": 0.0, "whole": 50.0}
-    assert rows_let_in(given, "ns/p") == {"split", "whole"}
-
-
 def test_cards_in_use_are_filled_first_or_last():
     cards = CardKinds(counts=("x/gpu",), resources=frozenset(("x/gpu",)))
     nodes = [node("full", 8, **{"x/gpu": 4}), node("empty", 8, **{"x/gpu": 4})]
@@ -307,14 +247,6 @@ def test_pods_that_came_since_are_reckoned():
     pods = [pod("p", "a"), pod("new", "a", node="n", status=PodStatus.BOUND)]
     given = opened("usage", nodes=[node("n"), node("m")], pods=pods, measured=quiet)
     assert score_of(given, "ns/p")["n"] < score_of(given, "ns/p")["m"]
-
-
-def test_thresholds_of_moving_can_be_told():
-    mild = {"name": "lowNodeUtilization", "params": {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 95}}}
-    running = [pod("p", "a", node="n")]
-    given = opened(uses("rescheduling", strategies=[mild]), nodes=[node("n"), node("m")], pods=running, measured=BUSY)
-    run_stages(given, ["shuffle"])
-    assert not given.outcome.evicted
 
 
 @pytest.mark.parametrize(("text", "want"), [("not json", set()), ('{"a": {"cpu": "x"}}', set()), ("", {"n"})])

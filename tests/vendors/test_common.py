@@ -70,3 +70,16 @@ def test_what_a_pod_holds_comes_back(vendor: Vendor):
     read = vendor.shares_of(Fields({"metadata": {"annotations": dict(notes)}}))
     assert [[(one.uuid, one.memory_mib, one.cores) for one in some] for some in read] == [[], [("a", 5, 1)], []]
     assert vendor.annotate(Fields({}), (), Assigned()) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "cores", "want"),
+    [
+        ("NVIDIA", 30, "30 % of cores"),
+        ("AMD", 30, "30 compute units"),
+        ("AWSNeuron", 0b10, "core 1"),
+        ("AWSNeuron", 0b11, "cores 0, 1"),
+    ],
+)
+def test_people_are_told_of_cores_in_the_vendors_words(name: str, cores: int, want: str):
+    assert vendors()[name].cores_text(cores) == want

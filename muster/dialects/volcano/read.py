@@ -75,7 +75,8 @@ def read(objects: Iterable[Fields], now: float, placement: PlacementReader | Non
     claims = frozenset(name for name, is_bound in each("PersistentVolumeClaim", _claim) if not is_bound)
     reader = PodReader(placement=placement, open_claims=claims, nodes=nodes)
     pods = each("Pod", lambda obj: read_pod(obj, reader))
-    groups = each("PodGroup", lambda obj: read_group(obj, priorities, default))
+    parts = placement.card_parts if placement is not None else frozenset()
+    groups = each("PodGroup", lambda obj: _without(read_group(obj, priorities, default), parts))
     domains = read_domains(by_kind.get("HyperNode", ()), nodes, refused)
     namespaces = dict(each("Namespace", lambda obj: (key_of(obj), obj.child("metadata").text_map("labels"))))
     snapshot = GroupSnapshot(
@@ -197,6 +198,14 @@ def read_group(obj: Fields, priorities: Mapping[str, int], default_priority: int
         labels=labels,
         annotations=annotations,
     )
+
+
+def _without(group: Group, parts: frozenset[str]) -> Group:
+    """A group that needs nothing of what queues do not count: memory and cores of cards."""
+    if group.resources_least is None or parts.isdisjoint(group.resources_least):
+        return group
+    kept = {name: amount for name, amount in group.resources_least.items() if name not in parts}
+    return replace(group, resources_least=kept)
 
 
 def _read_counts(fields: Fields) -> dict[str, int]:

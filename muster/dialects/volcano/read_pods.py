@@ -11,11 +11,12 @@ from muster.model.fields import INT32_MAX, Fields
 from muster.model.groups import GroupPod, PodStatus
 from muster.model.pod_rules import read_pod_rules
 from muster.model.podspec import pod_shape, total_limits
-from muster.model.resources import PODS, amount_of
+from muster.model.resources import CPU, PODS, amount_of
 from muster.model.times import moment
 from muster.model.topology import Node
 
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
+MILLI = 1000
 _SYSTEM_NAMESPACE = "kube-system"
 _SYSTEM_CLASSES = frozenset(("system-cluster-critical", "system-node-critical"))
 
@@ -46,6 +47,9 @@ def read_pod(pod: Fields, reader: PodReader) -> GroupPod | None:
     node = spec.text("nodeName")
     placement = reader.placement
     shape = pod_shape(spec, limits_as_requests=False) if placement is None else pod_shape(spec)
+    parts = placement.card_parts if placement is not None else frozenset()
+    # Volcano: memory and cores of cards are for whoever gives out cards; queues do not count them.
+    requests = {key: amount for key, amount in shape.requests.items() if key not in parts}
     devices = reader.nodes[node].devices if node in reader.nodes else ()
     return GroupPod(
         key=f"{namespace}/{metadata.text('name')}",
@@ -54,8 +58,9 @@ def read_pod(pod: Fields, reader: PodReader) -> GroupPod | None:
         status=status_of(pod),
         role=annotations.get(TASK_SPEC) or labels.get(TASK_SPEC, ""),
         node=node,
-        requests={**shape.requests, PODS: 1},
+        requests={**requests, PODS: 1},
         limits={key: amount_of(key, amount) for key, amount in total_limits(spec).items()},
+        cores_alone=_cores_alone(spec),
         rules=read_pod_rules(pod) if placement is None else placement.rules_of(pod),
         cards=None if placement is None else placement.cards_of(pod),
         slices=None if placement is None or not node else placement.slices_of(pod, devices),
@@ -100,6 +105,20 @@ def _is_preemptable(annotations: Mapping[str, str], labels: Mapping[str, str]) -
     """Volcano: a pod that says nothing may be preempted; what is no truth value means no."""
     text = annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE))
     return text is None or text in _TRUE
+
+
+def _cores_alone(spec: Fields) -> tuple[int, ...]:
+    """The cores of containers that get whole ones: of pods whose containers all have what they ask for at most."""
+    found = []
+    for container in spec.children("containers"):
+        resources = container.child("resources")
+        limits, requests = resources.quantities("limits"), resources.quantities("requests")
+        if any(name not in limits or requests.get(name, limits[name]) != limits[name] for name in (CPU, "memory")):
+            return ()
+        milli = amount_of(CPU, limits[CPU])
+        if milli and milli % MILLI == 0:
+            found.append(milli // MILLI)
+    return tuple(found)
 
 
 def _waits_for_volumes(spec: Fields, namespace: str, open_claims: frozenset[str]) -> bool:

@@ -24,8 +24,12 @@ def queue_faults(queues: Mapping[str, FairQueue]) -> list[Fault]:
         fault = next(_own_faults(queues[name]), None) or _place_fault(queues, name)
         if fault is not None:
             found[name] = fault
-    for name in sorted(queues):
-        for child, fault in _sum_faults(queues, name):
+    below: dict[str, list[FairQueue]] = {}
+    for name, queue in sorted(queues.items()):
+        if queue.parent in queues and queue.parent not in (name, ROOT_QUEUE):
+            below.setdefault(queue.parent, []).append(queue)
+    for parent, children in sorted(below.items()):
+        for child, fault in _sum_faults(queues[parent], children):
             found.setdefault(child, fault)
     return list(found.items())
 
@@ -72,12 +76,9 @@ def _place_fault(queues: Mapping[str, FairQueue], name: str) -> InvalidObject | 
     return None
 
 
-def _sum_faults(queues: Mapping[str, FairQueue], parent: str) -> Iterator[Fault]:
+def _sum_faults(own: FairQueue, children: list[FairQueue]) -> Iterator[Fault]:
     """Children that are promised more together than their parent has; the last of them by name is named."""
-    children = [one for name, one in sorted(queues.items()) if one.parent == parent and name != parent]
-    if not children or parent == ROOT_QUEUE:
-        return
-    own = queues[parent]
+    parent = own.name
     bounds: tuple[tuple[str, Amounts, list[Amounts]], ...] = (
         ("spec.deserved", own.deserved, [one.deserved for one in children]),
         ("spec.guarantee.resource", own.guarantee or own.capability or {}, [one.guarantee for one in children]),

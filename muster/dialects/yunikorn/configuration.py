@@ -17,6 +17,7 @@ from muster.model.fields import Fields, shown
 from muster.model.yaml_scalars import NotANumber, plain_scalar
 
 ROOT = "root"
+BINPACKING = "binpacking"  # a kind of node sort; the other is fair
 DEFAULT_PARTITION = "default"
 COUNT_MOST = 2**64 - 1
 

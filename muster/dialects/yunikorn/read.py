@@ -49,6 +49,7 @@ class Surroundings:
     total: Mapping[str, int] | None = None  # what all nodes have; None: nobody knows
     placement: PlacementReader | None = None
     namespace_annotations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    spared_classes: frozenset[str] = frozenset()  # priority classes whose pods are preempted last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,11 +175,13 @@ class _Making:
         self.queue = queue_name(queue)
         self.limits = limits
         self.placement = surroundings.placement
+        self.spared_classes = surroundings.spared_classes
 
     def alone(self, pod: PodOfApplication) -> Workload:
         """A pod as a workload of one pod; one on a node holds its quota."""
         pod_set = self._pod_set(POD_SET, pod.pod, 1)
-        is_preemptible = pod.annotation(names.ALLOW_PREEMPTION).lower() != "false"
+        is_spared = pod.pod.child("spec").text("priorityClassName") in self.spared_classes
+        is_preemptible = not is_spared and pod.annotation(names.ALLOW_PREEMPTION).lower() != "false"
         namespace, _, name = pod.key.partition("/")
         waiting = self._workload(f"{namespace}/pod/{name}", pod, (pod_set,), is_preemptible=is_preemptible)
         if not pod.node:

@@ -14,6 +14,7 @@ import re2  # type: ignore[import-untyped]
 
 from muster.dialects.yunikorn.amounts import is_within, least_of, parse_amounts
 from muster.dialects.yunikorn.configuration import (
+    BINPACKING,
     DEFAULT_PARTITION,
     ROOT,
     Filter,
@@ -37,7 +38,7 @@ from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import shown
 from muster.model.resources import sum_amounts
 
-NODE_SORTS = ("", "fair", "binpacking")
+NODE_SORTS = ("", "fair", BINPACKING)
 FILTER_KINDS = ("", "allow", "deny")
 FIXED = "fixed"
 PROBLEMS_MOST = 50  # told of one configuration

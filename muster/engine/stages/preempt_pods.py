@@ -95,9 +95,16 @@ class InVain:
 
 
 def _preempt_within(session: Session, group: Standing) -> None:
-    """Take from pods of the group itself, as long as any gets a place."""
+    """Take from pods of the group itself, as long as any gets a place.
+
+    A place that nobody has to leave is no reason to hold it for a group that cannot start.
+    """
     for pod in session.sorted_pods(group.pending()):
+        mark, told_to_go = session.checkpoint(), len(session.outcome.evicted)
         if not _preempt_for(session, pod, lambda other: other.owner is group):
+            break
+        if len(session.outcome.evicted) == told_to_go and not session.tiers.is_promised(group):
+            session.rollback(mark)
             break
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from muster.engine.contracts import AdmittedContainer, Assigned, Vendor
+from muster.engine.contracts import AdmittedContainer, Assigned, Vendor, VendorSettings
 from muster.engine.devices import CardWishes
 from muster.engine.devices_vendor import (
     asked,
@@ -21,7 +21,7 @@ from muster.engine.devices_vendor import (
 from muster.model.device import AMOUNT_MAX, WHOLE_CORES, ContainerShares, Device, Share
 from muster.model.errors import InvalidObject
 from muster.model.fields import INT64_MAX, Fields
-from muster.vendors.ascend.chips import CHIPS, Chip
+from muster.vendors.ascend.chips import CHIPS, Chip, read_chip
 from muster.vendors.ascend.choice import MODULE, choose, score
 
 MODE, SOFT = "huawei.com/vnpu-mode", "hami-core"
@@ -144,3 +144,11 @@ def vendor(chip: Chip) -> Vendor:
 
 
 VENDORS = tuple(vendor(chip) for chip in CHIPS)
+
+
+def read_settings(given: Fields) -> tuple[Vendor, ...]:
+    """The chips that an administrator lists, with his templates; all of them where he lists none."""
+    return tuple(vendor(read_chip(item)) for item in given.children("vnpus")) or VENDORS
+
+
+SETTINGS = VendorSettings(name="vnpus", read=read_settings)

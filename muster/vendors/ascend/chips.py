@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from muster.engine.contracts import DeviceResources
-from muster.engine.devices_vendor import Family
+from muster.engine.devices_vendor import Family, named
+from muster.model.device import AMOUNT_MAX
+from muster.model.fields import Fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +77,34 @@ CHIPS = (
     chip(PAIRED, 65536, vir05_1c_16g=16384, vir10_3c_32g=32768),
     chip("Ascend310P", 21527, capacity_mib=24576, vir01=3072, vir02=6144, vir04=12288),
 )
+
+
+def read_chip(item: Fields) -> Chip:
+    """A chip as an administrator describes it."""
+    name = item.text("commonWord")
+    if not name:
+        raise item.error("commonWord", "is missing", "name the chip, such as Ascend910B3")
+    memory_mib = item.integer("memoryAllocatable", least=1, most=AMOUNT_MAX)
+    if not memory_mib:
+        raise item.error("memoryAllocatable", "is missing", "give the MiB of a whole chip")
+    plain = chip(name, memory_mib)
+    return replace(
+        plain,
+        resources=named(item, plain.resources, count="resourceName"),
+        capacity_mib=item.integer("memoryCapacity", memory_mib, least=memory_mib, most=AMOUNT_MAX),
+        templates=tuple(_read_template(one) for one in item.children("templates")),
+        is_super_pod=item.flag("superPod"),
+        is_soft=item.flag("hamiVnpuCore"),
+        hides_chips=item.flag("overwriteEnv"),
+        runtime_class=item.text("runtimeClassName"),
+    )
+
+
+def _read_template(item: Fields) -> Template:
+    name = item.text("name")
+    if not name:
+        raise item.error("name", "is missing", "name the template, such as vir04")
+    memory_mib = item.integer("memory", least=1, most=AMOUNT_MAX)
+    if not memory_mib:
+        raise item.error("memory", "is missing", "give the MiB that it takes")
+    return Template(name, memory_mib)

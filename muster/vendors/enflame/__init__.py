@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from muster.engine.contracts import DeviceResources, Vendor
+from muster.engine.contracts import DeviceResources, Vendor, VendorSettings
 from muster.engine.devices import CardRules, Choice, choose_cards
-from muster.engine.devices_vendor import Family, asked, bounded, counted, of_family, plain_vendor
+from muster.engine.devices_vendor import Family, asked, bounded, counted, named, of_family, plain_vendor
 from muster.model.device import WHOLE_CORES, Cards, Device, DeviceRequest
 from muster.model.fields import Fields
 from muster.vendors.enflame.cut import CUT_RESOURCES, cut_vendor
@@ -58,3 +58,16 @@ def whole_vendor(resources: DeviceResources) -> Vendor:
 
 
 VENDORS = (whole_vendor(RESOURCES), cut_vendor(CUT_RESOURCES))
+
+
+def read_settings(given: Fields) -> tuple[Vendor, ...]:
+    """Both kinds under an administrator's names."""
+    section = given.child("enflame")
+    parts = {"count": "resourceNameDRSGCU", "memory": "resourceNameMemory", "cores": "resourceNameCore"}
+    return (
+        whole_vendor(named(section, RESOURCES, count="resourceNameGCU")),
+        cut_vendor(named(section, CUT_RESOURCES, **parts)),
+    )
+
+
+SETTINGS = VendorSettings(name="enflame", read=read_settings)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from muster.engine.contracts import AdmittedContainer, Assigned, DeviceResources, Vendor
+from muster.engine.contracts import AdmittedContainer, Assigned, DeviceResources, Vendor, VendorSettings
 from muster.engine.devices import CardReason, CardRules, CardWishes, Choice, asked_share, is_uuid_wanted
 from muster.engine.devices_vendor import (
     Family,
@@ -14,6 +14,7 @@ from muster.engine.devices_vendor import (
     bounded,
     counted,
     limited,
+    named,
     of_family,
     plain_annotations,
     plain_vendor,
@@ -206,3 +207,13 @@ def shared_vendor(resources: DeviceResources) -> Vendor:
 
 
 VENDORS = (whole_vendor(RESOURCES), shared_vendor(SHARED_RESOURCES))
+
+
+def read_settings(given: Fields) -> tuple[Vendor, ...]:
+    """Both kinds under an administrator's names."""
+    section = given.child("kunlun")
+    parts = {"count": "resourceVCountName", "memory": "resourceVMemoryName"}
+    return whole_vendor(named(section, RESOURCES)), shared_vendor(named(section, SHARED_RESOURCES, **parts))
+
+
+SETTINGS = VendorSettings(name="kunlun", read=read_settings)

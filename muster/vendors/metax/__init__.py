@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from muster.engine.contracts import AdmittedContainer, Assigned, DeviceResources, Vendor
+from muster.engine.contracts import AdmittedContainer, Assigned, DeviceResources, Vendor, VendorSettings
 from muster.engine.devices import CardWishes
 from muster.engine.devices_text import read_json_list
 from muster.engine.devices_vendor import (
@@ -16,6 +16,7 @@ from muster.engine.devices_vendor import (
     bounded,
     counted,
     limited,
+    named,
     nano_text,
     of_family,
     plain_annotations,
@@ -183,3 +184,13 @@ def shared_vendor(resources: DeviceResources) -> Vendor:
 
 
 VENDORS = (whole_vendor(RESOURCES), shared_vendor(SHARED_RESOURCES))
+
+
+def read_settings(given: Fields) -> tuple[Vendor, ...]:
+    """Both kinds under an administrator's names."""
+    section = given.child("metax")
+    parts = {"count": "resourceVCountName", "memory": "resourceVMemoryName", "cores": "resourceVCoreName"}
+    return whole_vendor(named(section, RESOURCES)), shared_vendor(named(section, SHARED_RESOURCES, **parts))
+
+
+SETTINGS = VendorSettings(name="metax", read=read_settings)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from muster.engine.contracts import Assigned, Vendor
+from muster.engine.contracts import Assigned, Vendor, VendorSettings
 from muster.engine.devices_text import (
     allocation_text,
     read_allocation,
@@ -27,7 +27,7 @@ from muster.vendors.nvidia.mig import (
     with_partitions,
 )
 from muster.vendors.nvidia.requests import WISHES, request_of, wishes_of
-from muster.vendors.nvidia.settings import NAME, NvidiaSettings
+from muster.vendors.nvidia.settings import NAME, NvidiaSettings, read_settings
 
 REGISTER, LINKS = "hami.io/node-nvidia-register", "hami.io/node-nvidia-score"
 TO_ALLOCATE, ALLOCATED = "hami.io/vgpu-devices-to-allocate", "hami.io/vgpu-devices-allocated"
@@ -88,3 +88,4 @@ def vendor(settings: NvidiaSettings) -> Vendor:
 
 
 VENDOR = vendor(NvidiaSettings())
+SETTINGS = VendorSettings(name="nvidia", read=lambda given: (vendor(read_settings(given.child("nvidia"))),))

@@ -252,3 +252,19 @@ def test_cores_by_numa_node():
         "restricted",
         True,
     )
+
+
+@pytest.mark.parametrize(
+    ("containers", "want"),
+    [
+        pytest.param([{"limits": {"cpu": "2", "memory": "1Gi"}}], (2,), id="all that it may have is what it asks for"),
+        pytest.param([{"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}}], (), id="asks for less"),
+        pytest.param([{"limits": {"cpu": "2"}}], (), id="memory is not bounded"),
+        pytest.param([{"limits": {"cpu": "1500m", "memory": "1Gi"}}], (), id="no whole cores"),
+        pytest.param([{"limits": {"cpu": str(count), "memory": "1Gi"}} for count in (1, 3)], (1, 3), id="two of them"),
+        pytest.param([{"limits": {"cpu": "2", "memory": "1Gi"}}, {}], (), id="another one is not bounded"),
+    ],
+)
+def test_cores_that_containers_get_for_themselves(containers, want):
+    named = [{"name": f"c{index}", "resources": resources} for index, resources in enumerate(containers)]
+    assert read_one(pod(spec={"containers": named})).cores_alone == want

@@ -68,6 +68,14 @@ def test_the_less_important_leaves():
     assert found.pods["ns/high-0"].status is PodStatus.PIPELINED
 
 
+def test_nothing_is_held_for_a_group_that_cannot_start():
+    """Preempting within a group is about its own pods: a free place is not kept for a part of a gang."""
+    pods = [pod(f"a-{index}", "a", cpu=3) for index in range(2)]
+    one = session(snapshot([node("n", 4)], [queue()], [group("a", minimum=2)], pods), "priority", "gang")
+    run_stages(one, ["allocate", "preempt"])
+    assert not any(found.node for found in one.pods.values())
+
+
 def test_a_gang_is_not_broken_for_one_pod_but_may_leave_whole():
     given = snapshot(
         [node("n", 2)],
