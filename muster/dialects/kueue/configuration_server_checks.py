@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from muster.dialects.kueue.durations import NANOSECONDS, duration_ns
+from muster.model.durations import NANOSECONDS, duration_ns
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields, shown
 from muster.model.labels import dns1035_label_problem, dns1123_subdomain_problem, label_key_problem
