@@ -10,21 +10,22 @@ import logging
 
 from muster.apiserver.admission.jobs import JobAdmission
 from muster.app.config import Configuration
-from muster.app.plugins import integrations
-from muster.controllers import places
+from muster.app.plugins import job_kinds
+from muster.controllers import places, pod_groups
 from muster.controllers.feed import Feed
 from muster.controllers.jobs import Jobs, indexes, resources
-from muster.controllers.loop import Loop
+from muster.controllers.loop import Controller, Loop
+from muster.controllers.pod_groups import PodGroups
 from muster.controllers.view import View
 from muster.dialects.kueue.job_admission import JobRules
-from muster.engine.contracts import Integration
+from muster.engine.contracts import Integration, JobKind
 from muster.store.aio import AsyncStore
 from muster.store.client import Client
 from muster.store.clock import Clock
 from muster.store.port import Store
 
 log = logging.getLogger(__name__)
-_COMPONENT = "muster-jobs"
+POD = "pod"  # the kind whose objects may be groups
 
 
 def job_rules(configuration: Configuration) -> JobRules:
@@ -39,10 +40,10 @@ def job_rules(configuration: Configuration) -> JobRules:
     )
 
 
-def managed_kinds(configuration: Configuration) -> tuple[Integration, ...]:
+def managed_kinds(configuration: Configuration) -> tuple[JobKind, ...]:
     """The kinds of job that a configuration turns on; all that are known where it names none."""
     wanted = configuration.frameworks
-    return tuple(kind for name, kind in integrations().items() if wanted is None or name in wanted)
+    return tuple(kind for name, kind in job_kinds().items() if wanted is None or name in wanted)
 
 
 def job_admission(store: Store, configuration: Configuration | None = None) -> JobAdmission:
@@ -52,21 +53,23 @@ def job_admission(store: Store, configuration: Configuration | None = None) -> J
 
 
 class JobControl:
-    """The reconciler of jobs on one store, and the gates of pods that wait for their place."""
+    """The reconciler of jobs on one store, of groups of pods, and the gates of pods that wait for their place."""
 
     def __init__(
         self, store: AsyncStore, client: Client, clock: Clock, *, configuration: Configuration | None = None
     ) -> None:
         chosen = configuration or Configuration()
         kinds = managed_kinds(chosen)
-        view = View({**indexes(kinds), **places.INDEXES}, store.readings)
+        view = View({**indexes(kinds), **places.INDEXES, **pod_groups.INDEXES}, store.readings)
         self.feed = Feed(store, view, clock, resources={*resources(kinds), places.PODS})
-        self.loop = Loop(Jobs(kinds, job_rules(chosen)), self.feed, client, clock)
-        self.places = Loop(places.Places(), self.feed, client, clock)
+        jobs = Jobs(kinds, job_rules(chosen))
+        parts: list[Controller] = [jobs, places.Places()]
+        parts += [PodGroups(kind, jobs) for kind in kinds if isinstance(kind, Integration) and kind.name == POD]
+        self.loops = [Loop(one, self.feed, client, clock) for one in parts]
 
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.feed.run())
-            group.create_task(self.loop.run())
-            group.create_task(self.places.run())
+            for loop in self.loops:
+                group.create_task(loop.run())

@@ -1,4 +1,7 @@
-"""A plain Pod: a workload of one pod, held back by a scheduling gate. Found by `app` through INTEGRATION."""
+"""A plain Pod: a workload of one pod, held back by a scheduling gate. Found by `app` through INTEGRATION.
+
+A pod of a group is held back here too; with what follows for the group the controller of groups deals.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from muster.engine.contracts import Ending, GroupVersionKind, Integration, JobPodSet, PodSetStart
+from muster.engine.pod_groups import group_name, group_problems, with_role
 from muster.engine.pod_templates import started
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields, shown
@@ -56,6 +60,7 @@ def _problems(pod: Fields) -> Iterator[InvalidObject]:
             yield spec.error("restartPolicy", f"is {shown(policy)}", hint)
         if not spec.items("containers"):
             yield spec.error("containers", "is missing", "give at least one container")
+        yield from group_problems(pod)
     except InvalidObject as problem:
         yield problem
 
@@ -65,6 +70,8 @@ def _problems(pod: Fields) -> Iterator[InvalidObject]:
 
 def hold(pod: Fields) -> dict[str, Any]:
     """A new pod behind its gate. It is kept until its end was seen, and its label says that it went this way."""
+    if group_name(pod):
+        pod = Fields(with_role(pod))
     metadata, spec = pod.child("metadata"), pod.child("spec")
     finalizers, gates = metadata.items("finalizers"), spec.items("schedulingGates")
     held = {
@@ -79,8 +86,8 @@ def hold(pod: Fields) -> dict[str, Any]:
 
 
 def is_marked(pod: Fields) -> bool:
-    """Whether it was held back when it was made: one that was not is none of ours."""
-    return pod.child("metadata").text_map("labels").get(MANAGED) == "true"
+    """Whether it was held back when it was made, and waits for itself: one that was not is none of ours."""
+    return pod.child("metadata").text_map("labels").get(MANAGED) == "true" and not group_name(pod)
 
 
 def start(pod: Fields, starts: tuple[PodSetStart, ...]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from muster.store.identities import Identities
 from muster.store.memory import MemoryStore
 from muster.store.objects import Objects, Part, decode
 from muster.store.records import Key, Scope
-from tests.controllers.jobs_world import FLAVORS, JOBS, PODS, a_flavor, a_job
+from tests.controllers.jobs_world import FLAVORS, JOBS, PODS, QUEUES, a_flavor, a_job, a_queue
 from tests.store.kinds import START_S
 
 
@@ -35,6 +35,7 @@ def test_a_job_with_a_place():
         client = PlainClient(front, objects, "tests")
         running = asyncio.create_task(JobControl(front, client, clock).run())
         await client.create(FLAVORS, a_flavor())
+        await client.create(QUEUES, a_queue())
         await client.create(JOBS, job_admission(store).complete_new(JOBS, a_job(parallelism=1, completions=1)))
         await _rounds()
         (workload,) = [decode(record) for record in store.page(Scope(WORKLOADS)).records]
@@ -66,7 +67,7 @@ def test_a_job_with_a_place():
 
 
 def test_the_configuration_says_which_jobs():
-    assert [kind.name for kind in managed_kinds(Configuration())] == ["batch/job", "pod"]
+    assert {kind.name for kind in managed_kinds(Configuration())} >= {"batch/job", "pod", "ray.io/rayjob"}
     assert [kind.name for kind in managed_kinds(Configuration(frameworks=("pod",)))] == ["pod"]
     assert job_rules(Configuration(manages_jobs_without_queue=True)).manages_without_queue
     assert job_rules(Configuration()).has_readiness

@@ -1,6 +1,6 @@
 """Jobs on their way in: a managed one is held back from its creation on, as Kueue's webhooks do. Used by the chain.
 
-`complete_new` is asked about every new object, `check` about every changed one.
+`complete_new` is asked about every new object, `complete` and `check` about every changed one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from muster.dialects.kueue.job_admission import Around, JobRules, admitted, check_change, is_managed
 from muster.dialects.kueue.job_workloads import DEFAULT_NAME
 from muster.dialects.kueue.names import GROUP, QUEUE_NAME
-from muster.engine.contracts import Integration
+from muster.engine.contracts import Carrier, Integration, JobKind
 from muster.model.fields import Fields
 from muster.store.errors import NotFound
 from muster.store.kinds import Object
@@ -26,7 +26,7 @@ _OWNERS_MOST = 10  # how far up a job is looked for that a new one is a part of
 class JobAdmission:
     """The rules of managed jobs, on what is stored."""
 
-    def __init__(self, store: Store, kinds: Iterable[Integration], rules: JobRules) -> None:
+    def __init__(self, store: Store, kinds: Iterable[JobKind], rules: JobRules) -> None:
         self._store = store
         self._by_resource = {kind.resource: kind for kind in kinds}
         self._by_kind = {(kind.gvk.group, kind.gvk.kind): kind for kind in self._by_resource.values()}
@@ -38,13 +38,20 @@ class JobAdmission:
         if kind is None or not _is_readable(given):
             return given
         namespace = given["metadata"].get("namespace") or ""
+        owners = list(self._owners(given, namespace))
+        if isinstance(kind, Carrier) and any(isinstance(one, Carrier) for one, _ in owners):
+            return given  # a part of it, as a Deployment's ReplicaSet is: it has what it needs from that
         around = Around(
             namespace_labels=self._labels_of(namespace),
-            has_managed_owner=any(self._is_managed(owner) for owner in self._owners(given, namespace)),
+            has_managed_owner=any(isinstance(one, Integration) and self._is_managed(obj) for one, obj in owners),
             has_default_queue=self._has_default_queue(namespace),
             has_default_class=self._found(Key(_CLASSES, "", DEFAULT_NAME)) is not None,
         )
         return admitted(Fields(given), kind, self._rules, around)
+
+    def complete(self, resource: str, given: Object) -> Object:
+        """A changed object: what carries its queue to others goes on doing so."""
+        return self.complete_new(resource, given) if isinstance(self._by_resource.get(resource), Carrier) else given
 
     def check(self, resource: str, new: Object, before: Record) -> None:
         """Raise `InvalidObjects` where a managed job changes as it must not."""
@@ -52,7 +59,8 @@ class JobAdmission:
         if kind is None or (_QUEUE_NAME not in before.value and not self._rules.manages_without_queue):
             return  # One that had no queue may be given one: it is held back by the reconciler then.
         had = decode(before)
-        if not kind.is_marked(Fields(had)) or not self._is_managed(had):
+        is_ours = not isinstance(kind, Integration) or kind.is_marked(Fields(had))
+        if not is_ours or not self._is_managed(had):
             return
         namespace = had["metadata"].get("namespace") or ""
         check_change(Fields(new), Fields(had), kind, has_default_queue=self._has_default_queue(namespace))
@@ -73,22 +81,22 @@ class JobAdmission:
         except NotFound:
             return None
 
-    def _owners(self, job: Object, namespace: str) -> Iterator[Object]:
+    def _owners(self, job: Object, namespace: str) -> Iterator[tuple[JobKind, Object]]:
         for _ in range(_OWNERS_MOST):
-            owner = next(self._controllers(job, namespace), None)
-            if owner is None:
+            found = next(self._controllers(job, namespace), None)
+            if found is None:
                 return
-            yield owner
-            job = owner
+            yield found
+            _, job = found
 
-    def _controllers(self, job: Object, namespace: str) -> Iterator[Object]:
+    def _controllers(self, job: Object, namespace: str) -> Iterator[tuple[JobKind, Object]]:
         for owner in Fields(job).child("metadata").children("ownerReferences"):
             kind = self._by_kind.get((owner.text("apiVersion").rpartition("/")[0], owner.text("kind")))
             if kind is None or not owner.flag("controller"):
                 continue
             record = self._found(Key(kind.resource, namespace, owner.text("name")))
             if record is not None and record.uid == owner.text("uid"):
-                yield decode(record)
+                yield kind, decode(record)
 
 
 def _is_readable(given: Object) -> bool:

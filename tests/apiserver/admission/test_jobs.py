@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster.apiserver.admission.jobs import JobAdmission
-from muster.app.plugins import integrations
+from muster.app.plugins import job_kinds
 from muster.dialects.kueue.job_admission import JobRules
 from muster.dialects.kueue.names import QUEUE_NAME
 from muster.model.errors import InvalidObjects
@@ -27,7 +27,7 @@ class Cluster:
 
         self.world = Stored()
         self.world.objects.kinds = catalog().rules
-        self.admission = JobAdmission(self.world.store, integrations().values(), rules or JobRules())
+        self.admission = JobAdmission(self.world.store, job_kinds().values(), rules or JobRules())
 
     def store(self, resource: str, given: Object) -> Object:
         return self.world.create(resource, given)
