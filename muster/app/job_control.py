@@ -17,8 +17,9 @@ from muster.controllers.jobs import Jobs, indexes, resources
 from muster.controllers.loop import Controller, Loop
 from muster.controllers.pod_groups import PodGroups
 from muster.controllers.view import View
+from muster.dialects.kueue.configuration_frameworks import FRAMEWORKS
 from muster.dialects.kueue.job_admission import JobRules
-from muster.engine.contracts import Integration, JobKind
+from muster.engine.contracts import Carrier, Integration, JobKind
 from muster.store.aio import AsyncStore
 from muster.store.client import Client
 from muster.store.clock import Clock
@@ -41,9 +42,15 @@ def job_rules(configuration: Configuration) -> JobRules:
 
 
 def managed_kinds(configuration: Configuration) -> tuple[JobKind, ...]:
-    """The kinds of job that a configuration turns on; all that are known where it names none."""
-    wanted = configuration.frameworks
-    return tuple(kind for name, kind in job_kinds().items() if wanted is None or name in wanted)
+    """The kinds of job that a configuration turns on; all that are known where it names none.
+
+    Kinds that Kueue has no name for are on with what they make.
+    """
+    kinds, wanted = tuple(job_kinds().values()), configuration.frameworks
+    if wanted is None:
+        return kinds
+    made = {kind.name: kind.made_as for kind in kinds if isinstance(kind, Carrier) and kind.name not in FRAMEWORKS}
+    return tuple(kind for kind in kinds if made.get(kind.name, kind.name) in wanted)
 
 
 def job_admission(store: Store, configuration: Configuration | None = None) -> JobAdmission:

@@ -76,6 +76,7 @@ class Carried:
 
 
 Job = dict[str, Any]  # the object as it is stored
+Find = Callable[[str, str, str], Mapping[str, Any] | None]  # another object, by resource, namespace and name
 PodSets = tuple[JobPodSet, ...]
 
 
@@ -110,6 +111,7 @@ class Carrier(JobKind):
     carry: Callable[[Fields, Carried], Job]  # the object, so that what it makes waits
     is_active: Callable[[Fields], bool]  # whether some of that is running
     makes: str  # what waits: one workload for each of these
+    made_as: str  # the kind of job that what it makes is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +135,8 @@ class Integration(JobKind):
     reclaimable: Callable[[Fields], Mapping[str, int]] = _none_reclaimable
     finalizer: str = ""  # what keeps an object of this kind until its workload has seen its end
     is_marked: Callable[[Fields], bool] = lambda _job: True  # whether it went through `hold` where it has to
+    # A new or changed job with what is needed of other objects written on it; raises where they are not there.
+    settle: Callable[[Fields, Find], Job] = lambda job, _find: dict(job.values)
     priority_class: tuple[str, ...] = ()  # the way to the name of a class for all its pods, if the kind has one
 
 

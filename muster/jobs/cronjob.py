@@ -22,4 +22,5 @@ INTEGRATION = Carrier(
     carry=_carry,
     is_active=lambda _cron_job: False,  # the next Job may wait elsewhere
     makes="Job",
+    made_as="batch/job",
 )

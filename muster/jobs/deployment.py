@@ -22,4 +22,5 @@ INTEGRATION = Carrier(
     carry=_carry,
     is_active=lambda deployment: deployment.child("status").integer("readyReplicas") > 0,
     makes="pod",
+    made_as="pod",
 )

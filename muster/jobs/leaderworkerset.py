@@ -50,4 +50,5 @@ INTEGRATION = Carrier(
     is_active=lambda whole: whole.child("status").integer("readyReplicas") > 0,
     changes=_changes,
     makes="group of pods",
+    made_as="pod",
 )

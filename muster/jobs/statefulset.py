@@ -37,4 +37,5 @@ INTEGRATION = Carrier(
     is_active=lambda stateful_set: stateful_set.child("status").integer("readyReplicas") > 0,
     changes=_changes,
     makes="group of pods",
+    made_as="pod",
 )

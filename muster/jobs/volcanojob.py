@@ -33,4 +33,5 @@ INTEGRATION = Carrier(
     carry=_carry,
     is_active=lambda job: job.child("status").integer("running") > 0,
     makes="group of pods",
+    made_as="pod",
 )

@@ -46,12 +46,14 @@ class JobAdmission:
             has_managed_owner=any(isinstance(one, Integration) and self._is_managed(obj) for one, obj in owners),
             has_default_queue=self._has_default_queue(namespace),
             has_default_class=self._found(Key(_CLASSES, "", DEFAULT_NAME)) is not None,
+            find=self._object,
         )
         return admitted(Fields(given), kind, self._rules, around)
 
     def complete(self, resource: str, given: Object) -> Object:
         """A changed object: what carries its queue to others goes on doing so."""
-        return self.complete_new(resource, given) if isinstance(self._by_resource.get(resource), Carrier) else given
+        kind = self._by_resource.get(resource)
+        return self.complete_new(resource, given) if isinstance(kind, Carrier) else given
 
     def check(self, resource: str, new: Object, before: Record) -> None:
         """Raise `InvalidObjects` where a managed job changes as it must not."""
@@ -74,6 +76,10 @@ class JobAdmission:
     def _labels_of(self, namespace: str) -> dict[str, str]:
         record = self._found(Key("namespaces", "", namespace))
         return {} if record is None else decode(record)["metadata"].get("labels") or {}
+
+    def _object(self, resource: str, namespace: str, name: str) -> Object | None:
+        record = self._found(Key(resource, namespace, name))
+        return None if record is None else decode(record)
 
     def _found(self, key: Key) -> Record | None:
         try:

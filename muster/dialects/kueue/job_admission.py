@@ -20,7 +20,7 @@ from muster.dialects.kueue.job_workloads import (
     prebuilt_name,
     workload_name,
 )
-from muster.engine.contracts import Carried, Carrier, Integration, JobKind
+from muster.engine.contracts import Carried, Carrier, Find, Integration, JobKind
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields, shown
 from muster.model.labels import Selector
@@ -49,6 +49,7 @@ class Around:
     has_managed_owner: bool = False  # it is counted through that
     has_default_queue: bool = False
     has_default_class: bool = False
+    find: Find = lambda _resource, _namespace, _name: None  # other objects that it needs
 
 
 def is_managed(job: Fields, rules: JobRules, namespace_labels: Mapping[str, str]) -> bool:
@@ -75,8 +76,9 @@ def admitted(job: Fields, kind: JobKind, rules: JobRules, around: Around) -> dic
     if isinstance(kind, Carrier):
         return _carrying(settled, kind, rules)
     assert isinstance(kind, Integration), "a kind of job waits itself, or what it makes does"
-    kind.pod_sets(settled)  # what no workload could be made of is refused
-    return kind.hold(settled)
+    whole = Fields(kind.settle(settled, around.find))
+    kind.pod_sets(whole)  # what no workload could be made of is refused
+    return kind.hold(whole)
 
 
 def check_change(new: Fields, before: Fields, kind: JobKind, *, has_default_queue: bool = False) -> None:

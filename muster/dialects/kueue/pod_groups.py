@@ -83,7 +83,7 @@ def group_object(pods: Sequence[Fields], workload: Fields | None, pod_kind: Inte
             problem = f"says another size or queue of the group {group.name} than {first.text('name')} does"
             raise InvalidObject(f"pods[{metadata.text('name')}].metadata", problem, "give all pods of a group the same")
     kept = sorted({one for pod in pods for one in pod.child("metadata").items("finalizers")} & {pod_kind.finalizer})
-    made = {
+    made: dict[str, Any] = {
         "metadata": {
             **{
                 name: value for name, value in first.values.items() if name in ("namespace", "uid", "creationTimestamp")
@@ -97,7 +97,7 @@ def group_object(pods: Sequence[Fields], workload: Fields | None, pod_kind: Inte
     }
     if workload is not None:
         is_let = has_quota(workload) and has_condition(workload, "Admitted") and not has_condition(workload, "Evicted")
-        made = {**made, "podSets": workload.child("spec").items("podSets"), "isAdmitted": is_let}
+        return Fields({**made, "podSets": workload.child("spec").items("podSets"), "isAdmitted": is_let})
     return Fields(made)
 
 
