@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from muster.apiserver.admission import Admission, Checks
+from muster.apiserver.definitions.establishing import Definitions
 from muster.apiserver.served import Catalog
 from muster.app.config import Configuration
 from muster.app.first_objects import first_objects
@@ -43,23 +44,31 @@ from muster.store.records import Key
 VOLUMES = Path("/volumes")  # where folders of claims would be; nobody looks
 
 
-def simulated_world(nodes: tuple[Pool, ...], *, seed: int = 0, configuration: Configuration | None = None) -> World:
+def simulated_world(
+    nodes: tuple[Pool, ...],
+    *,
+    seed: int = 0,
+    configuration: Configuration | None = None,
+    has_definitions: bool = False,  # whether kinds can be added
+) -> World:
     """A cluster with simulated nodes in which everything runs that `muster up` runs, but for the server itself."""
-    world = _Parts(nodes, seed, configuration or Configuration()).world()
+    served = catalog() if has_definitions else _served()
+    world = _Parts(nodes, seed, configuration or Configuration(), served).world(has_definitions=has_definitions)
     world.start()
     return world
 
 
 def storm_ground(mix: Mix, seed: int) -> Ground:
     """A world for a storm, not started yet, with the way into its scheduler."""
-    parts = _Parts(pools_of(mix.pools), seed, Configuration())
+    parts = _Parts(pools_of(mix.pools), seed, Configuration(), _served())
     return Ground(parts.world(), parts.cache, parts.fresh)
 
 
 class _Parts:
     """What a world is made of, and the scheduler that was started in it last."""
 
-    def __init__(self, nodes: tuple[Pool, ...], seed: int, configuration: Configuration) -> None:
+    def __init__(self, nodes: tuple[Pool, ...], seed: int, configuration: Configuration, served: Catalog) -> None:
+        self._catalog = served
         self._nodes = nodes
         self._seed = seed
         self._configuration = configuration
@@ -67,7 +76,7 @@ class _Parts:
         self._store = MemoryStore(self._clock)
         jobs = job_admission(self._store, configuration)
         self._objects = Objects(
-            _served().rules,
+            served.rules,
             self._clock,
             identities=Identities(Random(f"{seed}/identities")),
             notes=Notes(guard=Checks(jobs)),
@@ -75,7 +84,7 @@ class _Parts:
         self._admission = Admission(self._store, Random(f"{seed}/addresses"), jobs=jobs)
         self._scheduling: Scheduling | None = None
 
-    def world(self) -> World:
+    def world(self, *, has_definitions: bool = False) -> World:
         """The world, with the objects that every cluster has."""
         for change in first_objects(self._objects, self._store, VOLUMES):
             self._store.write(change)
@@ -86,6 +95,8 @@ class _Parts:
             "nodes": self._run_nodes,
             "collector": lambda link: Tidying(link, self._objects, self._clock).run(),
         }
+        if has_definitions:
+            processes["definitions"] = lambda link: Definitions(link, self._objects, self._catalog, self._clock).run()
         if elastic := [pool for pool in self._nodes if pool.is_elastic]:
             processes["pools"] = lambda link: resize(elastic, link, self._client(link, NODE_POOLS), self._clock)
         cluster = Cluster(objects=self._objects, complete=self._admission.complete_new, processes=processes)
@@ -136,5 +147,5 @@ def _autoscalers(view: View) -> Autoscalers:
 
 @cache
 def _served() -> Catalog:
-    """Nothing in a simulated cluster adds kinds, so all of them share one catalog."""
+    """Simulated clusters to which nobody adds kinds share one catalog."""
     return catalog()
