@@ -11,8 +11,8 @@ from muster.dialects.kueue.job_admission import JobRules
 from muster.dialects.kueue.job_steps import WORKLOADS
 from muster.dialects.kueue.job_workloads import PREBUILT, workload_name
 from muster.engine.contracts import GroupVersionKind
+from muster.engine.job_forms import STOPPING
 from muster.jobs.job.counts import MIN_PARALLELISM
-from muster.jobs.job.running import STOPPING
 from muster.model.errors import InvalidObject
 from muster.store.objects import Part
 from muster.store.records import Key
