@@ -22,7 +22,6 @@ TOPOLOGY_ANNOTATIONS = frozenset(
     f"kueue.x-k8s.io/podset-{way}-topology" for way in ("required", "preferred", "unconstrained")
 )
 MANAGED = "kueue.x-k8s.io/managed"  # a label, and a finalizer
-POD_SET = "main"
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 TEMPLATE_METADATA = ("labels", "annotations", "finalizers")
 
@@ -36,7 +35,7 @@ def pod_sets(pod: Fields) -> tuple[JobPodSet, ...]:
         "metadata": {name: metadata[name] for name in TEMPLATE_METADATA if metadata.get(name) is not None},
         "spec": pod.child("spec").values,
     }
-    return (JobPodSet(name=POD_SET, count=1, template=template, template_path=""),)
+    return (JobPodSet(name="main", count=1, template=template, template_path=""),)
 
 
 def is_suspended(pod: Fields) -> bool:

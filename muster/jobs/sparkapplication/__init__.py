@@ -10,12 +10,14 @@ from typing import Any
 
 from muster.engine.contracts import Ending, GroupVersionKind, Integration, JobPodSet, PodSetStart
 from muster.engine.job_forms import Role, TemplateForm, unmarked, with_value
-from muster.engine.pod_templates import restored, started
+from muster.engine.pod_templates import started
 from muster.jobs.sparkapplication.pods import template_of
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields, shown
 
 PARTS = ("driver", "executor")
+GATES = "schedulingGates"
+CHANGED = ("labels", "annotations", "nodeSelector", "tolerations", "template")  # what a start may change of a part
 WITHOUT_PODS = ("", "SUSPENDED", "COMPLETED", "FAILED")
 
 
@@ -46,10 +48,24 @@ def _start(application: Fields, starts: tuple[PodSetStart, ...]) -> dict[str, An
 def _restore(application: Fields, pod_sets: tuple[JobPodSet, ...]) -> dict[str, Any]:
     result = application
     for pod_set in pod_sets:
-        part = application.child("spec").child(pod_set.name)
-        before = restored(_template(part), pod_set.template)
-        result = Fields(with_value(result, ("spec", pod_set.name), _with_template(part, before)))
+        part, before = application.child("spec").child(pod_set.name), Fields(pod_set.template)
+        metadata, spec = before.child("metadata"), before.child("spec")
+        had: dict[str, Any] = {
+            "metadata": {name: _common(part, metadata, name) for name in ("labels", "annotations")},
+            "spec": {
+                "nodeSelector": _common(part, spec, "nodeSelector"),
+                "tolerations": [one for one in part.items("tolerations") if one in spec.items("tolerations")],
+                "schedulingGates": spec.items("schedulingGates"),
+            },
+        }
+        result = Fields(with_value(result, ("spec", pod_set.name), _with_template(part, had)))
     return unmarked(result)
+
+
+def _common(part: Fields, before: Fields, name: str) -> dict[str, str]:
+    """What a part has now and its pods had before: a start only adds."""
+    had = before.text_map(name)
+    return {key: value for key, value in part.text_map(name).items() if key in had}
 
 
 def _template(part: Fields) -> Fields:
@@ -64,13 +80,13 @@ def _with_template(part: Fields, template: dict[str, Any]) -> dict[str, Any]:
     """A part with what was changed in its template."""
     spec = dict(template.get("spec") or {})
     gates = spec.pop("schedulingGates", [])
-    changed = {**(template.get("metadata") or {}), **spec}
-    names = ("labels", "annotations", "nodeSelector", "tolerations")
-    result = {name: value for name, value in part.values.items() if name not in names}
-    result |= {name: changed[name] for name in names if changed.get(name)}
-    if gates or part.child("template").child("spec").items("schedulingGates"):
-        return with_value(Fields(result), ("template", "spec", "schedulingGates"), gates)
-    return result
+    pod = {name: value for name, value in part.child("template").child("spec").values.items() if name != GATES}
+    inner = {name: value for name, value in part.child("template").values.items() if name != "spec"}
+    pod |= {GATES: gates} if gates else {}
+    inner |= {"spec": pod} if pod else {}
+    changes = {**(template.get("metadata") or {}), **spec, "template": inner}
+    kept = {name: value for name, value in part.values.items() if name not in CHANGED}
+    return {**kept, **{name: changes[name] for name in CHANGED if changes.get(name)}}
 
 
 def _finished(application: Fields) -> Ending | None:
