@@ -103,6 +103,16 @@ class JobKind:
         """What the store calls the kind."""
         return f"{self.plural}.{self.gvk.group}" if self.gvk.group else self.plural
 
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The verbs that whoever controls jobs needs for objects of the kind, beside reading them."""
+        raise NotImplementedError
+
+    @property
+    def completed_when(self) -> tuple[str, ...]:
+        """The operations in which an object is changed on its way in; every change is checked."""
+        return ("CREATE",)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carrier(JobKind):
@@ -112,6 +122,14 @@ class Carrier(JobKind):
     is_active: Callable[[Fields], bool]  # whether some of that is running
     makes: str  # what waits: one workload for each of these
     made_as: str  # the kind of job that what it makes is
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        return ()  # only on its way in
+
+    @property
+    def completed_when(self) -> tuple[str, ...]:
+        return "CREATE", "UPDATE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +156,10 @@ class Integration(JobKind):
     # A new or changed job with what is needed of other objects written on it; raises where they are not there.
     settle: Callable[[Fields, Find], Job] = lambda job, _find: dict(job.values)
     priority_class: tuple[str, ...] = ()  # the way to the name of a class for all its pods, if the kind has one
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        return ("update",) if self.suspend is not None else ("update", "delete")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,6 +122,8 @@ def _change_problems(new: Fields, before: Fields, kind: JobKind, has_default_que
         yield _problem(names.QUEUE_NAME, f"is {shown(queue)} and was {shown(queue_before)}", _WHILE_RUNNING)
     elif queue_before and not queue and has_default_queue:
         yield _problem(names.QUEUE_NAME, "was taken out", "name a queue: the namespace has one for jobs without")
+    elif queue_before and not queue and isinstance(kind, Carrier):
+        yield _problem(names.QUEUE_NAME, "was taken out", "make it anew: its pods would go on waiting")
     if not is_suspended and prebuilt_name(new) != prebuilt_name(before):
         yield InvalidObject("metadata", "names another prebuilt workload", _WHILE_RUNNING)
     is_waiting = is_suspended and _is_waiting(before, kind)
