@@ -32,6 +32,7 @@ from muster.model.fields import Fields
 from muster.store.kinds import Object
 from muster.store.records import Key
 
+MANAGED = "kueue.x-k8s.io/managed"  # the label of pods that were held back when they were made
 _ABSENT_S = 60.0  # for so long a workload waits for pods that are being made anew
 
 
@@ -116,12 +117,11 @@ def _age(pod: Object) -> tuple[str, str]:
 
 def _groups_of(pod: Object) -> Iterable[str]:
     """The group of a pod that was held back when it was made."""
-    try:
-        name = group_name(Fields(pod))
-    except InvalidObject:
-        return ()
-    is_held = (pod["metadata"].get("labels") or {}).get("kueue.x-k8s.io/managed") == "true"
-    return (f"{pod['metadata']['namespace']}/{name}",) if name and is_held else ()
+    metadata = pod["metadata"]
+    if (metadata.get("labels") or {}).get(MANAGED) != "true":
+        return ()  # most pods are made by jobs, so this is asked first
+    name = group_name(Fields(pod))
+    return (f"{metadata['namespace']}/{name}",) if name else ()
 
 
 INDEXES: dict[tuple[str, str], Terms] = {(PODS, "group"): _groups_of}

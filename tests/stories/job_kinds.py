@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import yaml
+
 from muster.engine.job_forms import Steps
 from muster.store.kinds import Object
+from tests.support import is_full_proof, shared
 
 STAMP = "2026-01-01T00:00:00Z"
 
@@ -55,6 +58,12 @@ KIND_NAMES = {
     "sparkoperator.k8s.io/sparkapplication": "SparkApplication",
     "workload.codeflare.dev/appwrapper": "AppWrapper",
 }
+
+
+def definition(name: str) -> Object:
+    """The definition that users of a kind have; skips where it is not at hand."""
+    found: Object = yaml.load(shared(f"crds/{name}.yaml").read_bytes(), yaml.CSafeLoader)
+    return found
 
 
 def template(name: str = "main", **spec: Any) -> Object:
@@ -233,3 +242,11 @@ SAMPLES = (
         done={"phase": "Succeeded", "conditions": [condition("PodsReady")]},
     ),
 )
+
+# One of each form: the others differ from these in names alone.
+FORMS = ("JobSet", "PyTorchJob", "TrainJob", "RayJob", "SparkApplication", "AppWrapper")
+
+
+def played(kinds: tuple[str, ...] = FORMS) -> list[Sample]:
+    """The samples that play a life now: all of them in a full proof, else a few."""
+    return [one for one in SAMPLES if is_full_proof() or one.kind_name in kinds]

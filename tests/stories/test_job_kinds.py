@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
 from muster.app.node_pools import pools_of
 from muster.app.plugins import job_kinds
@@ -24,7 +23,7 @@ from muster.store.kinds import Object, Propagation
 from muster.store.objects import Part
 from muster.store.records import Key
 from muster.store.rules import Deletion
-from tests.stories.job_kinds import SAMPLES, Sample, template
+from tests.stories.job_kinds import SAMPLES, Sample, definition, played, template
 from tests.support import shared
 
 WORKLOADS, QUEUES = "workloads.kueue.x-k8s.io", "clusterqueues.kueue.x-k8s.io"
@@ -35,10 +34,6 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 
 def an_object(kind: str, name: str, spec: Any, **metadata: Any) -> Object:
     return {"apiVersion": KUEUE, "kind": kind, "metadata": {"name": name, **metadata}, "spec": spec}
-
-
-def definition(name: str) -> Object:
-    return yaml.load(shared(f"crds/{name}.yaml").read_bytes(), yaml.CSafeLoader)
 
 
 def a_world(*definitions: str) -> World:
@@ -59,7 +54,7 @@ def a_world(*definitions: str) -> World:
     return world
 
 
-@pytest.fixture(params=SAMPLES, ids=lambda sample: sample.kind_name)
+@pytest.fixture(params=played(), ids=lambda sample: sample.kind_name)
 def sample(request) -> Sample:
     shared("crds")  # skips where the definitions are not
     return request.param
@@ -129,6 +124,7 @@ def urgent_job() -> Object:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
+@pytest.mark.prove
 def test_a_life(world, sample):
     player = Player(world, sample)
     world.create(sample.job)
