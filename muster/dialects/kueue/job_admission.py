@@ -83,7 +83,8 @@ def admitted(job: Fields, kind: JobKind, rules: JobRules, around: Around) -> dic
 
 def check_change(new: Fields, before: Fields, kind: JobKind, *, has_default_queue: bool = False) -> None:
     """Refuse what must not change of a managed job; raises `InvalidObjects` with all of it."""
-    problems = (*_change_problems(new, before, kind, has_default_queue), *kind.changes(new, before))
+    changed = (*_change_problems(new, before, kind, has_default_queue), *kind.changes(new, before))
+    problems = changed or tuple(_new_problems(new, before, kind))
     if problems:
         raise InvalidObjects(problems)
 
@@ -135,6 +136,25 @@ def _change_problems(new: Fields, before: Fields, kind: JobKind, has_default_que
     elif has_class and not had_class and not is_suspended:
         yield _problem(names.PRIORITY_CLASS, "was added", _WHILE_RUNNING)
     yield from label_problems(new)
+
+
+def _new_problems(new: Fields, before: Fields, kind: JobKind) -> Iterator[InvalidObject]:
+    """What a user's change would make of a job that no workload can be made of; such a one could not be stopped."""
+    if not isinstance(kind, Integration) or new.raw("spec") == before.raw("spec"):
+        return
+    if kind.is_suspended(new) is not kind.is_suspended(before):
+        return  # it is started or stopped, perhaps with fewer pods than it asks for
+    if found := tuple(_pod_problems(new, kind)):
+        yield from found if not any(_pod_problems(before, kind)) else ()
+
+
+def _pod_problems(job: Fields, kind: Integration) -> Iterator[InvalidObject]:
+    try:
+        kind.pod_sets(job)
+    except InvalidObjects as problems:
+        yield from problems.problems
+    except InvalidObject as problem:
+        yield problem
 
 
 def _is_waiting(job: Fields, kind: JobKind) -> bool:

@@ -84,6 +84,16 @@ def test_a_job_without_a_queue_changes_as_it_likes():
     cluster.admission.check(JOBS, {**stored, "metadata": {**stored["metadata"], "labels": {QUEUE_NAME: "a"}}}, record)
 
 
+def test_a_change_that_no_workload_can_be_made_of_is_refused_with_its_place():
+    cluster = Cluster()
+    stored = cluster.store(JOBS, a_job(suspend=True))
+    record = cluster.world.store.get(Key(JOBS, "team", "train"))
+    pod = {**stored["spec"]["template"]["spec"], "restartPolicy": "Always"}
+    changed = {**stored, "spec": {**stored["spec"], "template": {"spec": pod}}}
+    with pytest.raises(InvalidObjects, match=r"spec\.template\.spec\.restartPolicy"):
+        cluster.admission.check(JOBS, changed, record)
+
+
 # What carries its queue to its pods ---------------------------------------------------------------------------------
 
 DEPLOYMENTS, REPLICA_SETS, SETS = "deployments.apps", "replicasets.apps", "statefulsets.apps"
