@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from muster.store.records import Key
 from muster.store.rules import Deletion
 from tests.stories.job_kinds import template
 from tests.stories.test_job_kinds import QUEUE, QUEUES, WORKLOADS, a_world, urgent_job
+from tests.support import assert_sound, is_full_proof
 
 GROUP, TOTAL = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"
 FAST, ROLE = "kueue.x-k8s.io/pod-group-fast-admission", "kueue.x-k8s.io/role-hash"
@@ -260,3 +262,56 @@ def test_pods_that_contradict_each_other_wait_and_say_so(world):
     world.run(1)
     assert not world.all(WORKLOADS)
     assert any("another size or queue of the group team" in one["message"] for one in world.all("events"))
+
+
+# A controller that dies ---------------------------------------------------------------------------------------------
+
+RUNS = 200
+
+
+def _one_run(chance: Random) -> None:
+    """A group that is evicted, or a set that comes back, while whoever controls jobs is away now and then."""
+    world = a_world()
+    try:
+        open_queue(world)
+        has_maker = chance.random() < 0.5
+        if has_maker:
+            spec = {"replicas": 2, "serviceName": "serve", "selector": SELECTOR, "template": template()}
+            world.create(an_object("StatefulSet", spec))
+        else:
+            for name in ("one", "two"):
+                world.create(a_pod(name))
+        world.run(chance.uniform(0, 3))
+        world.create(urgent_job())
+        for _ in range(chance.randrange(1, 6)):
+            world.stop("jobs")
+            world.run(chance.uniform(0, 4))
+            world.start("jobs")
+            world.run(chance.uniform(0, 2))
+        world.run_until(lambda: world.get("jobs.batch", "urgent", "default")["status"].get("succeeded") == 4)
+        world.run(120)
+        _assert_settled(world, has_maker=has_maker)
+    finally:
+        world.close()
+
+
+def _assert_settled(world: World, *, has_maker: bool) -> None:
+    assert not waiting(world), "there is room for all"
+    groups = [one for one in world.all(WORKLOADS) if one["metadata"]["name"] != urgent_workload(world)]
+    if has_maker:
+        (workload,) = groups
+        assert condition(workload, "Admitted")[0] == "True" and len(served(world)) == 2
+    for one in groups:
+        assert condition(one, "Admitted")[0] != "True" or condition(one, "Evicted")[0] != "True"
+        is_over = condition(one, "Finished")[0] == "True"
+        assert served(world) or is_over, "nothing is held for pods that are not there"
+
+
+def urgent_workload(world: World) -> str:
+    owned = (one for one in world.all(WORKLOADS) if one["metadata"]["ownerReferences"][0]["name"] == "urgent")
+    return next((one["metadata"]["name"] for one in owned), "")
+
+
+@pytest.mark.prove
+def test_a_controller_that_dies_loses_no_group():
+    assert_sound(_one_run, range(RUNS if is_full_proof() else 4))
