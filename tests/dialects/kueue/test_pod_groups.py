@@ -24,9 +24,7 @@ from muster.model.fields import Fields
 KIND = group_kind(INTEGRATION)
 
 
-def pod(
-    name: str, phase: str = "Pending", *, is_held: bool = False, metadata: Any = None, **annotations: str
-) -> Fields:
+def pod(name: str, phase: str = "Pending", *, is_held: bool = False, metadata: Any = None, **more: str) -> Fields:
     given = {GROUP_NAME: "team", TOTAL_COUNT: "2", ROLE: "main", **more}
     whole = {"name": name, "uid": name, "annotations": given, "finalizers": [MANAGED], **(metadata or {})}
     spec = {"containers": [{"name": "main"}], **({"schedulingGates": [{"name": ADMISSION_GATE}]} if is_held else {})}
