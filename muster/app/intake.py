@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from muster.app.config import Configuration
+from muster.app.intake_jobs import finder, is_own
 from muster.app.intake_nodes import check_amounts, taken_as_ready
 from muster.app.plugins import integrations
 from muster.app.yunikorn_intake import Found, YunikornInput, YunikornIntake
@@ -317,7 +318,8 @@ class _Taking:
         if item.value["apiVersion"] != integration.gvk.api_version:
             hint = f"give {integration.gvk.api_version}"
             raise job.error("apiVersion", f"is {shown(item.value['apiVersion'])}", hint)
-        integration.pod_sets(job)  # What Kubernetes refuses is refused, whoever the job is for.
+        if is_own(integration):
+            integration.pod_sets(job)  # What Kubernetes refuses is refused, whoever the job is for.
         if item.kind == POD and job.child("spec").text("nodeName"):
             self._keep(item.value)  # It occupies its node, whoever pays for it.
             self._warn(item, *self._doubts(job, self._devices_of(job.child("spec").text("nodeName"))))
@@ -339,6 +341,10 @@ class _Taking:
         existing = self._workload_of(job, integration)
         if existing:
             self.owners[existing] = item.reference
+            return
+        job = Fields(integration.settle(job, finder({key: item.value for key, item in self.items.items()})))
+        if not integration.pod_sets(job):
+            self._leave_out(item, "has no pods of its own")
             return
         self._make_workload(item, job, integration)
 
@@ -369,7 +375,7 @@ class _Taking:
     def _is_to_be_placed(self, job: Fields, integration: Integration) -> bool:
         """Whether the pods of a job that no queue counts look for nodes."""
         is_bound = bool(job.child("spec").text("nodeName"))
-        return self.is_placing and not is_bound and not integration.is_suspended(job)
+        return self.is_placing and is_own(integration) and not is_bound and not integration.is_suspended(job)
 
     @cached_property
     def surroundings(self) -> Surroundings:

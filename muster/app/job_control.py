@@ -11,21 +11,23 @@ from typing import Any
 
 from muster.apiserver.admission.jobs import JobAdmission, stored_in
 from muster.app.config import Configuration
-from muster.app.plugins import integrations
-from muster.controllers import places
+from muster.app.plugins import job_kinds
+from muster.controllers import places, pod_groups
 from muster.controllers.feed import Changes, Feed
 from muster.controllers.jobs import Jobs, indexes, resources
-from muster.controllers.loop import Loop
+from muster.controllers.loop import Controller, Loop
+from muster.controllers.pod_groups import PodGroups
 from muster.controllers.view import Terms, View
+from muster.dialects.kueue.configuration_frameworks import FRAMEWORKS
 from muster.dialects.kueue.job_admission import JobRules
-from muster.engine.contracts import Integration
+from muster.engine.contracts import Carrier, Integration, JobKind
 from muster.store.aio import AsyncStore
 from muster.store.client import Client
 from muster.store.clock import Clock
 from muster.store.port import Store
 
 log = logging.getLogger(__name__)
-_COMPONENT = "muster-jobs"
+POD = "pod"  # the kind whose objects may be groups
 
 
 def job_rules(configuration: Configuration) -> JobRules:
@@ -40,10 +42,16 @@ def job_rules(configuration: Configuration) -> JobRules:
     )
 
 
-def managed_kinds(configuration: Configuration) -> tuple[Integration, ...]:
-    """The kinds of job that a configuration turns on; all that are known where it names none."""
-    wanted = configuration.frameworks
-    return tuple(kind for name, kind in integrations().items() if wanted is None or name in wanted)
+def managed_kinds(configuration: Configuration) -> tuple[JobKind, ...]:
+    """The kinds of job that a configuration turns on; all that are known where it names none.
+
+    Kinds that Kueue has no name for are on with what they make.
+    """
+    kinds, wanted = tuple(job_kinds().values()), configuration.frameworks
+    if wanted is None:
+        return kinds
+    made = {kind.name: kind.made_as for kind in kinds if isinstance(kind, Carrier) and kind.name not in FRAMEWORKS}
+    return tuple(kind for kind in kinds if made.get(kind.name, kind.name) in wanted)
 
 
 def job_admission(store: Store, configuration: Configuration | None = None) -> JobAdmission:
@@ -59,7 +67,7 @@ def job_resources(configuration: Configuration) -> frozenset[str]:
 
 def job_indexes(configuration: Configuration) -> dict[tuple[str, str], Terms]:
     """What it finds objects by."""
-    return {**indexes(managed_kinds(configuration)), **places.INDEXES}
+    return {**indexes(managed_kinds(configuration)), **places.INDEXES, **pod_groups.INDEXES}
 
 
 def job_feed(store: AsyncStore, clock: Clock, configuration: Configuration | None = None) -> Feed:
@@ -69,15 +77,18 @@ def job_feed(store: AsyncStore, clock: Clock, configuration: Configuration | Non
 
 
 class JobControl:
-    """The reconciler of jobs of one cluster, and the gates of pods that wait for their place."""
+    """The reconciler of jobs of one cluster, of groups of pods, and the gates of pods that wait for their place."""
 
     def __init__(
         self, feed: Changes, client: Client, clock: Clock, *, configuration: Configuration | None = None
     ) -> None:
         chosen = configuration or Configuration()
-        self.loop = Loop(Jobs(managed_kinds(chosen), job_rules(chosen)), feed, client, clock)
-        self.places = Loop(places.Places(), feed, client, clock)
+        kinds = managed_kinds(chosen)
+        jobs = Jobs(kinds, job_rules(chosen))
+        parts: list[Controller] = [jobs, places.Places()]
+        parts += [PodGroups(kind, jobs) for kind in kinds if isinstance(kind, Integration) and kind.name == POD]
+        self.loops = [Loop(one, feed, client, clock) for one in parts]
 
     def works(self) -> tuple[Coroutine[Any, Any, None], ...]:
         """What has to be run beside the feed."""
-        return self.loop.run(), self.places.run()
+        return tuple(loop.run() for loop in self.loops)

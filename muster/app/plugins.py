@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Protocol, TypeVar
 
-from muster.engine.contracts import Integration, Vendor
+from muster.engine.contracts import Integration, JobKind, Vendor
 from muster.model.texts import nearest
 
 
@@ -44,9 +44,14 @@ def discover(folder: str, constant: str, record: type[Record], outside: Iterable
     return found
 
 
+def job_kinds(outside: Iterable[str] = ()) -> dict[str, JobKind]:
+    """The kinds of job that are known: those that wait themselves, and those whose pods or jobs do."""
+    return discover("jobs", "INTEGRATION", JobKind, outside)
+
+
 def integrations(outside: Iterable[str] = ()) -> dict[str, Integration]:
-    """The kinds of job that are known."""
-    return discover("jobs", "INTEGRATION", Integration, outside)
+    """The kinds of job that wait themselves."""
+    return {name: kind for name, kind in job_kinds(outside).items() if isinstance(kind, Integration)}
 
 
 def vendors(outside: Iterable[str] = ()) -> dict[str, Vendor]:

@@ -18,7 +18,7 @@ from muster.controllers.jobs import resources as job_resources
 from muster.dialects.kueue.kinds import KINDS
 from muster.dialects.kueue.names import GROUP
 from muster.dialects.volcano.definitions import KINDS as VOLCANO_KINDS
-from muster.engine.contracts import Integration
+from muster.engine.contracts import JobKind
 from muster.store.kinds import Object
 
 Right = tuple[str, str]  # a resource as the store calls it, with a part behind a slash, and a verb
@@ -57,15 +57,16 @@ def cluster_rules() -> list[Object]:
     return [*_rules(rights), *_of_certificates()]
 
 
-def _of_jobs(kind: Integration) -> Iterator[Right]:
+def _of_jobs(kind: JobKind) -> Iterator[Right]:
     """Starting and stopping a job is an update of it; one that cannot be stopped is deleted."""
+    if not kind.written:
+        return
     plural, _, group = kind.resource.partition(".")
     end = f".{group}" if group else ""
-    yield from ((kind.resource, verb) for verb in ("get", "update"))
-    yield f"{plural}/status{end}", "update"  # what is left of its last run
+    yield from ((kind.resource, verb) for verb in ("get", *kind.written))
+    if kind.writes_status:
+        yield f"{plural}/status{end}", "update"  # what is left of its last run
     yield f"{plural}/finalizers{end}", "update"  # so that its workload can be its own
-    if kind.suspend is None:
-        yield kind.resource, "delete"
 
 
 def _of_certificates() -> list[Object]:

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from muster.apiserver.admission import Admission, Checks
+from muster.apiserver.definitions.establishing import Definitions
 from muster.apiserver.served import Catalog
 from muster.app.config import Configuration
 from muster.app.first_objects import first_objects
@@ -48,28 +49,36 @@ REPLICAS = 3
 VOLUMES = Path("/volumes")  # where folders of claims would be; nobody looks
 
 
-def simulated_world(nodes: tuple[Pool, ...], *, seed: int = 0, configuration: Configuration | None = None) -> World:
+def simulated_world(
+    nodes: tuple[Pool, ...],
+    *,
+    seed: int = 0,
+    configuration: Configuration | None = None,
+    has_definitions: bool = False,  # whether kinds can be added
+) -> World:
     """A cluster with simulated nodes in which everything runs that `muster up` runs, but for the server itself."""
-    world = _Parts(nodes, seed, configuration or Configuration()).world()
+    served = catalog() if has_definitions else _served()
+    world = _Parts(nodes, seed, configuration or Configuration(), served).world(has_definitions=has_definitions)
     world.start()
     return world
 
 
 def storm_ground(mix: Mix, seed: int) -> Ground:
     """A world for a storm, not started yet, with the way into its scheduler."""
-    parts = _Parts(pools_of(mix.pools), seed, Configuration())
+    parts = _Parts(pools_of(mix.pools), seed, Configuration(), _served())
     return Ground(parts.world(), parts.cache, parts.fresh)
 
 
 def take_over_ground(mix: Mix, seed: int) -> World:
     """A world with several managers, not started yet."""
-    return _Parts(pools_of(mix.pools), seed, Configuration()).replicas(REPLICAS)
+    return _Parts(pools_of(mix.pools), seed, Configuration(), _served()).replicas(REPLICAS)
 
 
 class _Parts:
     """What a world is made of, and the scheduler that was started in it last."""
 
-    def __init__(self, nodes: tuple[Pool, ...], seed: int, configuration: Configuration) -> None:
+    def __init__(self, nodes: tuple[Pool, ...], seed: int, configuration: Configuration, served: Catalog) -> None:
+        self._catalog = served
         self._nodes = nodes
         self._seed = seed
         self._configuration = configuration
@@ -77,7 +86,7 @@ class _Parts:
         self._store = MemoryStore(self._clock)
         jobs = job_admission(self._store, configuration)
         self._objects = Objects(
-            _served().rules,
+            served.rules,
             self._clock,
             identities=Identities(Random(f"{seed}/identities")),
             notes=Notes(guard=Checks(jobs)),
@@ -96,9 +105,11 @@ class _Parts:
         network = ReplicaNetwork(self._store, chance, machines=machines, election=self._election)
         return self._world({**dict.fromkeys(machines, self._manage), **self._others()}, network)
 
-    def world(self) -> World:
+    def world(self, *, has_definitions: bool = False) -> World:
         """The world, with the objects that every cluster has."""
         processes: dict[str, Process] = {"scheduler": self._schedule, "jobs": self._control_jobs, **self._others()}
+        if has_definitions:
+            processes["definitions"] = lambda link: Definitions(link, self._objects, self._catalog, self._clock).run()
         return self._world(processes, Network(self._store, Random(f"{self._seed}/network")))
 
     def _world(self, processes: dict[str, Process], network: Network) -> World:
@@ -191,5 +202,5 @@ def _autoscalers(view: View) -> Autoscalers:
 
 @cache
 def _served() -> Catalog:
-    """Nothing in a simulated cluster adds kinds, so all of them share one catalog."""
+    """Simulated clusters to which nobody adds kinds share one catalog."""
     return catalog()

@@ -17,7 +17,7 @@ from muster.dialects.kueue.job_admission import JobRules, is_managed
 from muster.dialects.kueue.job_steps import WORKLOADS, Case, Step, Verb, next_step, without_finalizer
 from muster.dialects.kueue.job_workloads import Surroundings, prebuilt_name
 from muster.dialects.kueue.names import GROUP
-from muster.engine.contracts import Integration
+from muster.engine.contracts import Integration, JobKind
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
 from muster.store.kinds import Object
@@ -25,21 +25,23 @@ from muster.store.records import Key
 from muster.store.rules import Deletion
 
 log = logging.getLogger(__name__)
-FLAVORS, CLASSES = f"resourceflavors.{GROUP}", f"workloadpriorityclasses.{GROUP}"
+FLAVORS, CLASSES, QUEUES = f"resourceflavors.{GROUP}", f"workloadpriorityclasses.{GROUP}", f"localqueues.{GROUP}"
 POD_CLASSES, NAMESPACES = "priorityclasses.scheduling.k8s.io", "namespaces"
 COMPONENT = "muster-jobs"  # who tells of them
 _AGAIN_S = 60.0  # after which a job that cannot be brought on is looked at again
 _OWNERS_MOST = 10  # how far up a job is looked for that it is a part of
 
 
-def resources(kinds: Iterable[Integration]) -> frozenset[str]:
-    """What the feed of the controller has to follow."""
-    return frozenset((WORKLOADS, FLAVORS, CLASSES, POD_CLASSES, NAMESPACES, *(kind.resource for kind in kinds)))
+def resources(kinds: Iterable[JobKind]) -> frozenset[str]:
+    """What the feed of the controller has to follow; that of which there is nothing costs nothing."""
+    followed = (name for kind in kinds for name in (kind.resource, *kind.also_read))
+    return frozenset((WORKLOADS, FLAVORS, CLASSES, POD_CLASSES, NAMESPACES, QUEUES, *followed))
 
 
-def indexes(kinds: Iterable[Integration]) -> dict[tuple[str, str], Terms]:
+def indexes(kinds: Iterable[JobKind]) -> dict[tuple[str, str], Terms]:
     """What the view of the controller has to find objects by."""
-    return {(WORKLOADS, "job"): _jobs_of, **{(kind.resource, "prebuilt"): _prebuilt_of for kind in kinds}}
+    waiting = (kind for kind in kinds if isinstance(kind, Integration))
+    return {(WORKLOADS, "job"): _jobs_of, **{(kind.resource, "prebuilt"): _prebuilt_of for kind in waiting}}
 
 
 class Jobs:
@@ -47,9 +49,10 @@ class Jobs:
 
     name = "jobs"
 
-    def __init__(self, kinds: Iterable[Integration], rules: JobRules) -> None:
-        self._by_resource = {kind.resource: kind for kind in kinds}
-        self._by_kind = {(kind.gvk.group, kind.gvk.kind): kind for kind in self._by_resource.values()}
+    def __init__(self, kinds: Iterable[JobKind], rules: JobRules) -> None:
+        self._by_kind = {(kind.gvk.group, kind.gvk.kind): kind for kind in kinds}
+        waiting = (kind for kind in self._by_kind.values() if isinstance(kind, Integration))
+        self._by_resource = {kind.resource: kind for kind in waiting}
         self._rules = rules
         self._events = Events(COMPONENT)
 
@@ -60,7 +63,9 @@ class Jobs:
                 yield seen.key
         elif seen.key.resource == WORKLOADS:
             for obj in (seen.before, seen.now):
-                yield from self._owners(obj or {}, seen.key.namespace)
+                yield from (
+                    key for key in self._owners(obj or {}, seen.key.namespace) if key.resource in self._by_resource
+                )
             for resource in self._by_resource:
                 for job in view.with_term(resource, "prebuilt", f"{seen.key.namespace}/{seen.key.name}"):
                     yield Key(resource, seen.key.namespace, job["metadata"]["name"])
@@ -74,8 +79,8 @@ class Jobs:
             if not _is_owned(workload, uid):
                 stray = without_finalizer(WORKLOADS, Fields(workload), IN_USE_FINALIZER)
                 if stray is not None:
-                    await self._write(turn, stray)  # Its job is gone, so the collector takes it then.
-        if job is None or not kind.is_marked(Fields(job)) or not self._is_ours(job, view):
+                    await write(turn, stray)  # Its job is gone, so the collector takes it then.
+        if job is None or not kind.is_marked(Fields(job)) or not self.is_ours(job, view):
             return
         await self._bring_on(turn, kind, job, [one for one in workloads if _is_owned(one, uid)])
 
@@ -84,44 +89,46 @@ class Jobs:
         if name := prebuilt_name(fields):
             named = turn.view.get(Key(WORKLOADS, turn.key.namespace, name))
             own = [] if named is None else [named]
-        case = Case(
-            job=fields,
+        try:
+            step = next_step(self.case(turn, kind, job, own))
+        except InvalidObject as problem:
+            await self.tell_problem(turn, job, problem)
+            return
+        if step is not None:
+            await write(turn, step)
+            await self.tell(turn, job, step)
+
+    def case(self, turn: Turn, kind: Integration, job: Object, own: list[Object]) -> Case:
+        """A job with its workloads, and what else decides on its next step."""
+        return Case(
+            job=Fields(job),
             integration=kind,
             workloads=tuple(map(Fields, own)),
             flavors=dict(_flavors_of(own, turn.view)),
             surroundings=self._surroundings(turn.view, turn.now_s),
             has_readiness=self._rules.has_readiness,
         )
-        try:
-            step = next_step(case)
-        except InvalidObject as problem:
-            log.info("%s cannot be brought on: %s", turn.key, problem)
-            await self._events.tell(turn, job, Note(WARNING, "ErrWorkloadCompose", str(problem)))
-            turn.look_again(_AGAIN_S)
-            return
-        if step is None:
-            return
-        await self._write(turn, step)
-        if step.event is not None:
-            log.info("%s %s: %s", turn.key, step.event.reason, step.event.message)
-            await self._events.tell(turn, job, note_of(step.event))
 
-    async def _write(self, turn: Turn, step: Step) -> None:
-        metadata = step.obj["metadata"]
-        key = Key(step.resource, metadata.get("namespace") or "", metadata["name"])
-        match step.verb:
-            case Verb.CREATE:
-                await turn.create(step.resource, step.obj)
-            case Verb.UPDATE:
-                await turn.update(key, step.obj)
-            case Verb.UPDATE_STATUS:
-                await turn.update_status(key, step.obj)
-            case Verb.DELETE:
-                await turn.delete(key, Deletion(uid=metadata["uid"], revision=metadata["resourceVersion"]))
+    async def tell(self, turn: Turn, job: Object, step: Step) -> None:
+        """Say what was done for a job, and that it waits in vain where nobody has made its queue."""
+        if step.event is None:
+            return
+        log.info("%s %s: %s", turn.key, step.event.reason, step.event.message)
+        await self._events.tell(turn, job, note_of(step.event))
+        is_waiting = step.resource == WORKLOADS and step.verb in (Verb.CREATE, Verb.UPDATE)
+        queue = step.obj["spec"].get("queueName") or "" if is_waiting else ""
+        if queue and turn.view.record(Key(QUEUES, turn.key.namespace, queue)) is None:
+            await self._events.tell(turn, job, Note(WARNING, "Inadmissible", f"LocalQueue {queue} doesn't exist"))
+
+    async def tell_problem(self, turn: Turn, job: Object, problem: InvalidObject) -> None:
+        """Say why a job cannot be brought on, and look at it again later."""
+        log.info("%s cannot be brought on: %s", turn.key, problem)
+        await self._events.tell(turn, job, Note(WARNING, "ErrWorkloadCompose", str(problem)))
+        turn.look_again(_AGAIN_S)
 
     # What a job is and meets -----------------------------------------------------------------------------------------
 
-    def _is_ours(self, job: Object, view: View) -> bool:
+    def is_ours(self, job: Object, view: View) -> bool:
         """Whether a job is managed in its own right, not through an owner."""
         labels = _namespace_labels(view, job["metadata"]["namespace"])
         if not is_managed(Fields(job), self._rules, labels):
@@ -129,12 +136,14 @@ class Jobs:
         return not any(is_managed(Fields(owner), self._rules, labels) for owner in self._ancestors(job, view))
 
     def _ancestors(self, job: Object, view: View) -> Iterator[Object]:
+        """The owners that wait themselves; through the others a job does not wait."""
         for _ in range(_OWNERS_MOST):
             keys = list(self._owners(job, job["metadata"]["namespace"]))
             owner = view.get(keys[0]) if keys else None
             if owner is None:
                 return
-            yield owner
+            if keys[0].resource in self._by_resource:
+                yield owner
             job = owner
 
     def _owners(self, obj: Object, namespace: str) -> Iterator[Key]:
@@ -156,6 +165,21 @@ class Jobs:
             strict=self._rules.is_strict,
             now=now_s,
         )
+
+
+async def write(turn: Turn, step: Step) -> None:
+    """Make the write that a step stands for."""
+    metadata = step.obj["metadata"]
+    key = Key(step.resource, metadata.get("namespace") or "", metadata["name"])
+    match step.verb:
+        case Verb.CREATE:
+            await turn.create(step.resource, step.obj)
+        case Verb.UPDATE:
+            await turn.update(key, step.obj)
+        case Verb.UPDATE_STATUS:
+            await turn.update_status(key, step.obj)
+        case Verb.DELETE:
+            await turn.delete(key, Deletion(uid=metadata["uid"], revision=metadata["resourceVersion"]))
 
 
 def _namespace_labels(view: View, namespace: str) -> Mapping[str, str]:

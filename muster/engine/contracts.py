@@ -42,6 +42,8 @@ class JobPodSet:
     template_path: str  # where the template stands in the job; empty: the job is the pod
     count_least: int | None = None  # None: all of them
     index_label: str = ""  # the label that numbers the pods, where they are numbered
+    group_label: str = ""  # the label that numbers equal groups of them, where there are such
+    group_count: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,16 @@ class Ending:
     message: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """What the pods or jobs get that wait in place of the object that makes them."""
+
+    labels: Mapping[str, str]  # the queue, the priority
+    group: str  # a name for all pods together, where they start together
+
+
 Job = dict[str, Any]  # the object as it is stored
+Find = Callable[[str, str, str], Mapping[str, Any] | None]  # another object, by resource, namespace and name
 PodSets = tuple[JobPodSet, ...]
 
 
@@ -74,12 +85,57 @@ def _none_reclaimable(_job: Fields) -> Mapping[str, int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Integration:
-    """One kind of job. Each function takes the object and changes nothing; mistakes in it raise `InvalidObject`."""
+class JobKind:
+    """What is said of every kind of job: rights, webhooks and the page about jobs follow from it.
+
+    Each function takes the object and changes nothing; mistakes in it raise `InvalidObject`.
+    """
 
     name: str  # as configuration files call it
     gvk: GroupVersionKind
     plural: str  # as paths have it
+    changes: Callable[[Fields, Fields], Iterable[InvalidObject]] = lambda _new, _before: ()  # that may not be made
+    also_read: tuple[str, ...] = ()  # other resources without which its pods are not known
+    writes_status: bool = False  # whether a stop changes its status too
+
+    @property
+    def resource(self) -> str:
+        """What the store calls the kind."""
+        return f"{self.plural}.{self.gvk.group}" if self.gvk.group else self.plural
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The verbs that whoever controls jobs needs for objects of the kind, beside reading them."""
+        raise NotImplementedError
+
+    @property
+    def completed_when(self) -> tuple[str, ...]:
+        """The operations in which an object is changed on its way in; every change is checked."""
+        return ("CREATE",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carrier(JobKind):
+    """A kind whose objects do not wait themselves: the pods or jobs that they make carry their queue."""
+
+    carry: Callable[[Fields, Carried], Job]  # the object, so that what it makes waits
+    is_active: Callable[[Fields], bool]  # whether some of that is running
+    makes: str  # what waits: one workload for each of these
+    made_as: str  # the kind of job that what it makes is
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        return ()  # only on its way in
+
+    @property
+    def completed_when(self) -> tuple[str, ...]:
+        return "CREATE", "UPDATE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Integration(JobKind):
+    """A kind of job that waits as one workload."""
+
     pod_sets: Callable[[Fields], PodSets]
     is_suspended: Callable[[Fields], bool]
     finished: Callable[[Fields], Ending | None]  # None: not yet
@@ -97,12 +153,13 @@ class Integration:
     reclaimable: Callable[[Fields], Mapping[str, int]] = _none_reclaimable
     finalizer: str = ""  # what keeps an object of this kind until its workload has seen its end
     is_marked: Callable[[Fields], bool] = lambda _job: True  # whether it went through `hold` where it has to
-    changes: Callable[[Fields, Fields], Iterable[InvalidObject]] = lambda _new, _before: ()  # that may not be made
+    # A new or changed job with what is needed of other objects written on it; raises where they are not there.
+    settle: Callable[[Fields, Find], Job] = lambda job, _find: dict(job.values)
+    priority_class: tuple[str, ...] = ()  # the way to the name of a class for all its pods, if the kind has one
 
     @property
-    def resource(self) -> str:
-        """What the store calls the kind."""
-        return f"{self.plural}.{self.gvk.group}" if self.gvk.group else self.plural
+    def written(self) -> tuple[str, ...]:
+        return ("update",) if self.suspend is not None else ("update", "delete")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

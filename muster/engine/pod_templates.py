@@ -48,6 +48,16 @@ def restored(template: Fields, original: Mapping[str, Any], kept_labels: Collect
     )
 
 
+def labelled(template: Fields, labels: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, Any]:
+    """The template with labels and annotations in place of those it may have had. Twice is the same as once."""
+    metadata = template.child("metadata")
+    changes = {
+        "labels": {**metadata.text_map("labels"), **labels},
+        "annotations": {**metadata.text_map("annotations"), **annotations},
+    }
+    return {**template.values, "metadata": _changed(metadata.values, changes)}
+
+
 def _joined(parent: Fields, name: str, added: Mapping[str, str]) -> dict[str, str]:
     had = parent.text_map(name)
     for key, value in added.items():

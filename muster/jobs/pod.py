@@ -1,4 +1,7 @@
-"""A plain Pod: a workload of one pod, held back by a scheduling gate. Found by `app` through INTEGRATION."""
+"""A plain Pod: a workload of one pod, held back by a scheduling gate. Found by `app` through INTEGRATION.
+
+A pod of a group is held back here too; with what follows for the group the controller of groups deals.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from muster.engine.contracts import Ending, GroupVersionKind, Integration, JobPodSet, PodSetStart
+from muster.engine.job_forms import has_true_condition
+from muster.engine.pod_groups import group_name, group_of, with_role
 from muster.engine.pod_templates import started
 from muster.model.errors import InvalidObject, InvalidObjects
-from muster.model.fields import Fields, shown
+from muster.model.fields import Fields
 
 ADMISSION_GATE = "kueue.x-k8s.io/admission"
 TOPOLOGY_GATE = "kueue.x-k8s.io/topology"  # opened when it is known which node
@@ -17,22 +22,20 @@ TOPOLOGY_ANNOTATIONS = frozenset(
     f"kueue.x-k8s.io/podset-{way}-topology" for way in ("required", "preferred", "unconstrained")
 )
 MANAGED = "kueue.x-k8s.io/managed"  # a label, and a finalizer
-POD_SET = "main"
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 TEMPLATE_METADATA = ("labels", "annotations", "finalizers")
 
 
 def pod_sets(pod: Fields) -> tuple[JobPodSet, ...]:
     """The pod itself, as the one pod of its set."""
-    problems = tuple(_problems(pod))
-    if problems:
+    if problems := tuple(_problems(pod)):
         raise InvalidObjects(problems)
     metadata = pod.child("metadata").values
     template = {
         "metadata": {name: metadata[name] for name in TEMPLATE_METADATA if metadata.get(name) is not None},
         "spec": pod.child("spec").values,
     }
-    return (JobPodSet(name=POD_SET, count=1, template=template, template_path=""),)
+    return (JobPodSet(name="main", count=1, template=template, template_path=""),)
 
 
 def is_suspended(pod: Fields) -> bool:
@@ -50,21 +53,17 @@ def finished(pod: Fields) -> Ending | None:
 def _problems(pod: Fields) -> Iterator[InvalidObject]:
     try:
         spec = pod.child("spec")
-        policy = spec.text("restartPolicy", "Always")
-        if policy not in RESTART_POLICIES:
-            hint = "give one of " + ", ".join(RESTART_POLICIES)
-            yield spec.error("restartPolicy", f"is {shown(policy)}", hint)
+        spec.choice("restartPolicy", RESTART_POLICIES)
         if not spec.items("containers"):
             yield spec.error("containers", "is missing", "give at least one container")
     except InvalidObject as problem:
         yield problem
 
 
-# Running ------------------------------------------------------------------------------------------------------------
-
-
 def hold(pod: Fields) -> dict[str, Any]:
     """A new pod behind its gate. It is kept until its end was seen, and its label says that it went this way."""
+    if group_of(pod) is not None:
+        pod = Fields(with_role(pod))
     metadata, spec = pod.child("metadata"), pod.child("spec")
     finalizers, gates = metadata.items("finalizers"), spec.items("schedulingGates")
     held = {
@@ -79,8 +78,8 @@ def hold(pod: Fields) -> dict[str, Any]:
 
 
 def is_marked(pod: Fields) -> bool:
-    """Whether it was held back when it was made: one that was not is none of ours."""
-    return pod.child("metadata").text_map("labels").get(MANAGED) == "true"
+    """Whether it was held back when it was made, and waits for itself: one that was not is none of ours."""
+    return pod.child("metadata").text_map("labels").get(MANAGED) == "true" and not group_name(pod)
 
 
 def start(pod: Fields, starts: tuple[PodSetStart, ...]) -> dict[str, Any]:
@@ -102,9 +101,7 @@ def is_active(pod: Fields) -> bool:
 def is_ready(pod: Fields) -> bool:
     """Whether it is ready, or has done its work."""
     status = pod.child("status")
-    conditions = status.children("conditions")
-    has_condition = any(one.text("type") == "Ready" and one.text("status") == "True" for one in conditions)
-    return has_condition or status.text("phase") == "Succeeded"
+    return has_true_condition(status, "Ready") or status.text("phase") == "Succeeded"
 
 
 INTEGRATION = Integration(

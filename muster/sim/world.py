@@ -55,7 +55,6 @@ class World:
         self._processes = cluster.processes
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._ending: list[asyncio.Task[None]] = []
-        self._resources = {(_group(one.api_version), one.kind): name for name, one in cluster.objects.kinds.items()}
         self.loop = StillLoop()
 
     # Processes -------------------------------------------------------------------------------------------------------
@@ -166,9 +165,10 @@ class World:
     def resource_of(self, given: Object) -> str:
         """What the keys of objects like this one say: `pods`, `jobs.batch`."""
         group, kind = _group(str(given.get("apiVersion"))), str(given.get("kind"))
-        if (group, kind) not in self._resources:
-            raise InvalidObject("kind", f"is {kind} of the group {group!r}", "give a kind that the server has")
-        return self._resources[group, kind]
+        for name, one in self.objects.kinds.items():  # definitions may have added some
+            if (_group(one.api_version), one.kind) == (group, kind):
+                return name
+        raise InvalidObject("kind", f"is {kind} of the group {group!r}", "give a kind that the server has")
 
     def _by(self, given: Object) -> By:
         return USER._replace(api_version=str(given.get("apiVersion")))

@@ -117,9 +117,9 @@ STRICT = "kueue: {strictValidation: true}"
         pytest.param(job(), "integrations: {frameworks: [pod]}", "does not turn batch/job on", id="not turned on"),
         pytest.param(obj("Pod", spec=POD, api="v1", labels=GROUPED), "", "part of the pod group group", id="a group"),
         pytest.param(
-            obj("RayJob", api="ray.io/v1", labels={"kueue.x-k8s.io/queue-name": "jobs"}),
+            obj("Widget", api="example.com/v1", labels={"kueue.x-k8s.io/queue-name": "jobs"}),
             "",
-            "RayJob",
+            "Widget",
             id="unknown kind",
         ),
         pytest.param(

@@ -18,7 +18,7 @@ from muster.store.identities import Identities
 from muster.store.memory import MemoryStore
 from muster.store.objects import Objects, Part, decode
 from muster.store.records import Key, Scope
-from tests.controllers.jobs_world import FLAVORS, JOBS, PODS, a_flavor, a_job
+from tests.controllers.jobs_world import FLAVORS, JOBS, PODS, QUEUES, a_flavor, a_job, a_queue
 from tests.store.kinds import START_S
 
 
@@ -37,6 +37,7 @@ def test_a_job_with_a_place():
         feed = job_feed(front, clock)
         running = asyncio.create_task(run_together(feed.run(), *JobControl(feed, client, clock).works()))
         await client.create(FLAVORS, a_flavor())
+        await client.create(QUEUES, a_queue())
         await client.create(JOBS, job_admission(store).complete_new(JOBS, a_job(parallelism=1, completions=1)))
         await _rounds()
         (workload,) = [decode(record) for record in store.page(Scope(WORKLOADS)).records]
@@ -68,7 +69,8 @@ def test_a_job_with_a_place():
 
 
 def test_the_configuration_says_which_jobs():
-    assert [kind.name for kind in managed_kinds(Configuration())] == ["batch/job", "pod"]
-    assert [kind.name for kind in managed_kinds(Configuration(frameworks=("pod",)))] == ["pod"]
+    assert {kind.name for kind in managed_kinds(Configuration())} >= {"batch/job", "pod", "ray.io/rayjob"}
+    chosen = {kind.name for kind in managed_kinds(Configuration(frameworks=("pod",)))}
+    assert chosen == {"pod", "replicaset", "batch.volcano.sh/job"}, "and what Kueue has no name for, with its pods"
     assert job_rules(Configuration(manages_jobs_without_queue=True)).manages_without_queue
     assert job_rules(Configuration()).has_readiness

@@ -9,13 +9,24 @@ from types import ModuleType
 import pytest
 
 import muster
-from muster.app.plugins import PluginError, discover, integrations, vendors
+from muster.app.plugins import PluginError, discover, integrations, job_kinds, vendors
+from muster.dialects.kueue.configuration_frameworks import FRAMEWORKS
 from muster.engine.contracts import Integration
 from muster.jobs import job, pod
 
 
 def test_the_job_kinds_of_the_package_are_found():
-    assert integrations() == {"batch/job": job.INTEGRATION, "pod": pod.INTEGRATION}
+    found = integrations()
+    assert (found["batch/job"], found["pod"]) == (job.INTEGRATION, pod.INTEGRATION)
+    assert set(job_kinds()) - set(found) == {
+        "batch.volcano.sh/job",
+        "batch/cronjob",
+        "deployment",
+        "leaderworkerset.x-k8s.io/leaderworkerset",
+        "replicaset",
+        "statefulset",
+    }, "what these make waits in their stead"
+    assert set(FRAMEWORKS) <= set(job_kinds()), "whatever Kueue's configuration can name"
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 
 from muster.apiserver.admission.jobs import JobAdmission, stored_in
 from muster.app.kinds import catalog
-from muster.app.plugins import integrations
+from muster.app.plugins import job_kinds
 from muster.controllers.events import EVENTS
 from muster.controllers.feed import Feed
 from muster.controllers.jobs import Jobs, indexes, resources
@@ -33,8 +33,9 @@ from tests.controllers.cluster import CheckedClient
 from tests.store.kinds import START_S
 
 JOBS, PODS, FLAVORS = "jobs.batch", "pods", "resourceflavors.kueue.x-k8s.io"
+QUEUES = "localqueues.kueue.x-k8s.io"
 RULES = catalog().rules
-KINDS = tuple(integrations().values())
+KINDS = tuple(job_kinds().values())
 KUEUE = "kueue.x-k8s.io/v1beta2"
 QUEUE = "kueue.x-k8s.io/queue-name"
 TRIED_AGAIN_S = 5.0  # a write that lost against another is tried again sooner
@@ -241,6 +242,12 @@ def a_flavor(name: str = "spot") -> Object:
     toleration = {"key": "spot", "operator": "Exists", "effect": "NoSchedule"}
     spec = {"nodeLabels": {"instance": "spot"}, "tolerations": [toleration]}
     return {"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": name}, "spec": spec}
+
+
+def a_queue(name: str = "main") -> Object:
+    """The queue that jobs wait in."""
+    metadata = {"name": name, "namespace": "team"}
+    return {"apiVersion": KUEUE, "kind": "LocalQueue", "metadata": metadata, "spec": {"clusterQueue": "all"}}
 
 
 def status_of(obj: Object, name: str) -> tuple[str, str]:

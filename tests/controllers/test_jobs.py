@@ -11,12 +11,24 @@ from muster.dialects.kueue.job_admission import JobRules
 from muster.dialects.kueue.job_steps import WORKLOADS
 from muster.dialects.kueue.job_workloads import PREBUILT, workload_name
 from muster.engine.contracts import GroupVersionKind
+from muster.engine.job_forms import STOPPING
 from muster.jobs.job.counts import MIN_PARALLELISM
-from muster.jobs.job.running import STOPPING
 from muster.model.errors import InvalidObject
 from muster.store.objects import Part
 from muster.store.records import Key
-from tests.controllers.jobs_world import FLAVORS, JOBS, PODS, QUEUE, World, a_flavor, a_job, a_pod, status_of
+from tests.controllers.jobs_world import (
+    FLAVORS,
+    JOBS,
+    PODS,
+    QUEUE,
+    QUEUES,
+    World,
+    a_flavor,
+    a_job,
+    a_pod,
+    a_queue,
+    status_of,
+)
 
 Story = Callable[[World], Awaitable[None]]
 
@@ -28,6 +40,7 @@ def told(story: Story, rules: JobRules | None = None) -> None:
         world = World(rules=rules)
         try:
             await world.create(FLAVORS, a_flavor())
+            await world.create(QUEUES, a_queue())
             await story(world)
         finally:
             await world.stop()
@@ -292,6 +305,15 @@ def test_a_job_waits_for_a_flavor_that_is_not_there_yet():
         world.clock.advance(61)
         await world.settle()
         assert world.job()["spec"]["suspend"] is False
+
+    told(story)
+
+
+def test_a_job_whose_queue_nobody_has_made_waits_and_says_so():
+    async def story(world: World) -> None:
+        await world.create(JOBS, a_job(queue="nowhere"))
+        assert world.job()["spec"]["suspend"] is True
+        assert "train Inadmissible: LocalQueue nowhere doesn't exist" in world.events
 
     told(story)
 

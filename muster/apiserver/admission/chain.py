@@ -74,6 +74,8 @@ class Admission:
 
     def complete(self, resource: str, given: Object, before: Object) -> Object:
         """The same for an object that is there already."""
+        if self._jobs is not None:
+            given = self._jobs.complete(resource, given)
         return self._addresses.complete(given, before) if resource == "services" else given
 
     def _complete_pod(self, pod: Object) -> Object:

@@ -1,7 +1,7 @@
 """Jobs on their way in: a managed one is held back from its creation on, as Kueue's webhooks do.
 
 Used by the chain of the embedded server, and by `hooks` for a real one. `complete_new` is asked about every new object,
-`check` about every changed one; what else there is in the cluster they look up as they need it.
+`complete` and `check` about every changed one; what else there is in the cluster they look up as they need it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from muster.dialects.kueue.job_admission import (
 )
 from muster.dialects.kueue.job_workloads import DEFAULT_NAME
 from muster.dialects.kueue.names import GROUP, QUEUE_NAME
-from muster.engine.contracts import Integration
+from muster.engine.contracts import Carrier, Integration, JobKind
 from muster.model.fields import Fields
 from muster.store.errors import NotFound
 from muster.store.kinds import Object
@@ -51,7 +51,7 @@ def stored_in(store: Store) -> Look:
 class JobAdmission:
     """The rules of managed jobs, among what there is."""
 
-    def __init__(self, look: Look, kinds: Iterable[Integration], rules: JobRules) -> None:
+    def __init__(self, look: Look, kinds: Iterable[JobKind], rules: JobRules) -> None:
         self._look = look
         self._by_resource = {kind.resource: kind for kind in kinds}
         self._by_kind = {(kind.gvk.group, kind.gvk.kind): kind for kind in self._by_resource.values()}
@@ -63,6 +63,9 @@ class JobAdmission:
         if kind is None or not _is_readable(given):
             return given
         namespace = given["metadata"].get("namespace") or ""
+        owners = list(self._owners(given, namespace))
+        if isinstance(kind, Carrier) and any(isinstance(one, Carrier) for one, _ in owners):
+            return given  # a part of it, as a Deployment's ReplicaSet is: it has what it needs from that
         has_default_queue = self._has_default_queue(namespace)
         around = Around(
             namespace_labels=self._labels_of(namespace),
@@ -71,8 +74,14 @@ class JobAdmission:
             has_default_class=self._look(Key(_CLASSES, "", DEFAULT_NAME)) is not None,
             is_placed_elsewhere=bool(self._rules.scheduler)
             and self._is_placed_elsewhere(namespace, self._queue_of(given) or DEFAULT_NAME * has_default_queue),
+            find=self._find,
         )
         return admitted(Fields(given), kind, self._rules, around)
+
+    def complete(self, resource: str, given: Object) -> Object:
+        """A changed object: what carries its queue to others goes on doing so."""
+        kind = self._by_resource.get(resource)
+        return self.complete_new(resource, given) if isinstance(kind, Carrier) else given
 
     def check(self, resource: str, new: Object, before: Record) -> None:
         """Raise `InvalidObjects` where a managed job changes as it must not."""
@@ -84,7 +93,7 @@ class JobAdmission:
     def check_change(self, resource: str, new: Object, before: Object) -> None:
         """The same for an object that is read already."""
         kind = self._by_resource.get(resource)
-        if kind is None or not kind.is_marked(Fields(before)) or not self._is_managed(before):
+        if kind is None or not self._is_ours(kind, before) or not self._is_managed(before):
             return  # One that had no queue may be given one: it is held back by the reconciler then.
         namespace = before["metadata"].get("namespace") or ""
         check_change(Fields(new), Fields(before), kind, has_default_queue=self._has_default_queue(namespace))
@@ -92,7 +101,7 @@ class JobAdmission:
     def is_loose(self, resource: str, given: Object) -> bool:
         """Whether a new job would start although it is a managed one: something has let it go after `complete_new`."""
         kind = self._by_resource.get(resource)
-        if kind is None or not _is_readable(given) or kind.is_suspended(Fields(given)):
+        if not isinstance(kind, Integration) or not _is_readable(given) or kind.is_suspended(Fields(given)):
             return False
         return kind.is_suspended(Fields(self.complete_new(resource, given)))
 
@@ -112,7 +121,11 @@ class JobAdmission:
         return queue_name_of_job(job, strict=self._rules.is_strict)[0]
 
     def _has_managed_owner(self, job: Object, namespace: str) -> bool:
-        return any(self._is_managed(owner) for owner in self._owners(job, namespace))
+        owners = self._owners(job, namespace)
+        return any(isinstance(kind, Integration) and self._is_managed(owner) for kind, owner in owners)
+
+    def _is_ours(self, kind: JobKind, job: Object) -> bool:
+        return not isinstance(kind, Integration) or kind.is_marked(Fields(job))
 
     def _is_placed_elsewhere(self, namespace: str, queue: str) -> bool:
         found = self._look(Key(QUEUES, namespace, queue)) if queue else None
@@ -131,22 +144,25 @@ class JobAdmission:
         found = self._look(Key("namespaces", "", namespace))
         return {} if found is None else found["metadata"].get("labels") or {}
 
-    def _owners(self, job: Object, namespace: str) -> Iterator[Object]:
-        for _ in range(_OWNERS_MOST):
-            owner = next(self._controllers(job, namespace), None)
-            if owner is None:
-                return
-            yield owner
-            job = owner
+    def _find(self, resource: str, namespace: str, name: str) -> Object | None:
+        return self._look(Key(resource, namespace, name))
 
-    def _controllers(self, job: Object, namespace: str) -> Iterator[Object]:
+    def _owners(self, job: Object, namespace: str) -> Iterator[tuple[JobKind, Object]]:
+        for _ in range(_OWNERS_MOST):
+            found = next(self._controllers(job, namespace), None)
+            if found is None:
+                return
+            yield found
+            _, job = found
+
+    def _controllers(self, job: Object, namespace: str) -> Iterator[tuple[JobKind, Object]]:
         for owner in Fields(job).child("metadata").children("ownerReferences"):
             kind = self._by_kind.get((owner.text("apiVersion").rpartition("/")[0], owner.text("kind")))
             if kind is None or not owner.flag("controller"):
                 continue
             found = self._look(Key(kind.resource, namespace, owner.text("name")))
             if found is not None and found["metadata"].get("uid") == owner.text("uid"):
-                yield found
+                yield kind, found
 
 
 def _is_readable(given: Object) -> bool:

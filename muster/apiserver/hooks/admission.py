@@ -17,7 +17,7 @@ from muster.dialects.kueue.forgiving import forgive, queue_name_of_job
 from muster.dialects.kueue.job_admission import JobRules
 from muster.dialects.kueue.names import GROUP
 from muster.dialects.kueue.validate import check
-from muster.engine.contracts import Integration
+from muster.engine.contracts import JobKind
 from muster.model.errors import InvalidObject
 from muster.store.kinds import Object
 
@@ -31,7 +31,7 @@ _LOOSE = InvalidObject(
 class HookRules:
     """What the configuration says of objects on their way in."""
 
-    kinds: tuple[Integration, ...]
+    kinds: tuple[JobKind, ...]
     jobs: JobRules
     checks_use: bool = False  # whether submitting to a queue needs the right to use it
     own_user: str = ""  # Muster's own, who submits on behalf of others that were asked
@@ -48,13 +48,18 @@ class Rules:
     async def complete(self, asked: Asked) -> Object | None:
         """The object as it is to be kept; None where nothing is to be said about it. Raises `InvalidObject`."""
         given = asked.object
-        if given is None or asked.subresource or not asked.is_new:
+        if given is None or asked.subresource:
             return None
-        if asked.resource in KUEUE:
+        if asked.resource in KUEUE and asked.is_new:
             return apply_defaults(given, self._rules.jobs.gates, is_strict=self._rules.jobs.is_strict)
         if asked.resource in self._job_resources:
             job = _in_namespace(given, asked)
-            return await looked_up(self._cluster, lambda look: self._jobs(look).complete_new(asked.resource, job))
+
+            def rule(look: Look) -> Object:
+                jobs = self._jobs(look)
+                return jobs.complete_new(asked.resource, job) if asked.is_new else jobs.complete(asked.resource, job)
+
+            return await looked_up(self._cluster, rule)
         return None
 
     def read_as_meant(self, asked: Asked) -> Iterable[str]:

@@ -14,7 +14,7 @@ from muster.apiserver.hooks.asgi import CONVERT, MUTATE, VALIDATE
 from muster.dialects.kueue.defaults import DEFAULTED_WHEN_CREATED
 from muster.dialects.kueue.kinds import KINDS, VERSIONS
 from muster.dialects.kueue.names import GROUP, HAS_DEFAULT_QUEUE, NAMESPACE_NAME_LABEL, QUEUE_NAME
-from muster.engine.contracts import Integration
+from muster.engine.contracts import JobKind
 from muster.model.labels import Requirement, Selector
 from muster.store.kinds import Object
 
@@ -62,7 +62,7 @@ class Reached:
 class Asking:
     """What an API server asks about."""
 
-    kinds: Sequence[Integration]
+    kinds: Sequence[JobKind]
     namespace: str = "muster-system"  # Muster's own, which never waits for Muster
     managed_namespaces: Selector = field(default_factory=Selector)
     manages_without_queue: bool = False
@@ -101,7 +101,7 @@ def definition_names() -> list[str]:
 
 def _mutating(asking: Asking, reached: Reached) -> Iterable[Object]:
     settings = {**_common(reached, MUTATE), "reinvocationPolicy": "IfNeeded"}
-    rules = _job_rules(asking.kinds, ["CREATE"])
+    rules = [rule for kind in asking.kinds for rule in _job_rules([kind], list(kind.completed_when))]
     yield {"name": "jobs.mutate.muster.dev", **settings, **_queued(asking), "rules": rules}
     yield {"name": "jobs-without-queue.mutate.muster.dev", **settings, **_unqueued(asking), "rules": rules}
     kinds = [KINDS[name].plural for name in sorted(DEFAULTED_WHEN_CREATED)]
@@ -137,7 +137,7 @@ def _common(reached: Reached, path: str) -> Object:
     }
 
 
-def _job_rules(kinds: Iterable[Integration], operations: list[str]) -> list[Object]:
+def _job_rules(kinds: Iterable[JobKind], operations: list[str]) -> list[Object]:
     return [
         {
             "apiGroups": [kind.gvk.group],

@@ -18,13 +18,15 @@ from muster.dialects.kueue.job_workloads import (
     label_problems,
     namespace_of,
     prebuilt_name,
+    workload_name,
 )
-from muster.engine.contracts import Integration
+from muster.engine.contracts import Carried, Carrier, Find, Integration, JobKind
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields, shown
 from muster.model.labels import Selector
 
 _NOBODY = ("", "default-scheduler")
+_CARRIED = (names.PRIORITY_CLASS, MAX_EXEC_TIME)  # labels that go along with the queue
 _WHILE_RUNNING = "it can change only while the job is suspended"
 
 
@@ -50,6 +52,7 @@ class Around:
     has_default_queue: bool = False
     has_default_class: bool = False
     is_placed_elsewhere: bool = False  # its queue leaves the choice of nodes to another scheduler
+    find: Find = lambda _resource, _namespace, _name: None  # other objects that it needs
 
 
 def is_managed(job: Fields, rules: JobRules, namespace_labels: Mapping[str, str]) -> bool:
@@ -60,8 +63,11 @@ def is_managed(job: Fields, rules: JobRules, namespace_labels: Mapping[str, str]
     return rules.namespaces.matches({names.NAMESPACE_NAME_LABEL: namespace_of(job), **namespace_labels})
 
 
-def admitted(job: Fields, integration: Integration, rules: JobRules, around: Around) -> dict[str, Any]:
-    """A new job as it is stored: with the defaults of its namespace, and held back if it is managed."""
+def admitted(job: Fields, kind: JobKind, rules: JobRules, around: Around) -> dict[str, Any]:
+    """A new job as it is stored: with the defaults of its namespace, and held back if it is managed.
+
+    One whose pods or jobs wait in its stead is taken so again whenever it changes.
+    """
     if around.has_managed_owner or job.child("metadata").has("deletionTimestamp"):
         return dict(job.values)
     settled = Fields(_with_defaults(job, rules, around))
@@ -70,8 +76,12 @@ def admitted(job: Fields, integration: Integration, rules: JobRules, around: Aro
     problems = tuple(label_problems(settled))
     if problems:
         raise InvalidObjects(problems)
-    pod_sets = integration.pod_sets(settled)  # what no workload could be made of is refused
-    held = integration.hold(settled)
+    if isinstance(kind, Carrier):
+        return _carrying(settled, kind, rules)
+    assert isinstance(kind, Integration), "a kind of job waits itself, or what it makes does"
+    whole = Fields(kind.settle(settled, around.find))
+    pod_sets = kind.pod_sets(whole)  # what no workload could be made of is refused
+    held = kind.hold(whole)
     if not rules.scheduler or around.is_placed_elsewhere:
         return held
     for pod_set in pod_sets:
@@ -97,11 +107,24 @@ def _scheduled_by(job: dict[str, Any], template_path: str, scheduler: str) -> di
     )
 
 
-def check_change(new: Fields, before: Fields, integration: Integration, *, has_default_queue: bool = False) -> None:
+def check_change(new: Fields, before: Fields, kind: JobKind, *, has_default_queue: bool = False) -> None:
     """Refuse what must not change of a managed job; raises `InvalidObjects` with all of it."""
-    problems = (*_change_problems(new, before, integration, has_default_queue), *integration.changes(new, before))
+    changed = (*_change_problems(new, before, kind, has_default_queue), *kind.changes(new, before))
+    problems = changed or tuple(_new_problems(new, before, kind))
     if problems:
         raise InvalidObjects(problems)
+
+
+def _carrying(job: Fields, kind: Carrier, rules: JobRules) -> dict[str, Any]:
+    """An object whose pods or jobs wait in its queue, and together under a name of their own where they are a group."""
+    queue, _ = queue_name_of_job(job.values, strict=rules.is_strict)
+    labels = {name: value for name, value in _labels(job).items() if name in _CARRIED and value}
+    name = job.child("metadata").text("name")
+    group = workload_name(kind.gvk, name, "") if name else ""
+    # Without a queue what it makes is managed as the configuration says, each in its own right.
+    return (
+        kind.carry(job, Carried(labels={**labels, names.QUEUE_NAME: queue}, group=group)) if queue else dict(job.values)
+    )
 
 
 def _with_defaults(job: Fields, rules: JobRules, around: Around) -> dict[str, Any]:
@@ -118,19 +141,19 @@ def _with_defaults(job: Fields, rules: JobRules, around: Around) -> dict[str, An
     return {**job.values, "metadata": {**job.child("metadata").values, "labels": {**labels, **added}}}
 
 
-def _change_problems(
-    new: Fields, before: Fields, integration: Integration, has_default_queue: bool
-) -> Iterator[InvalidObject]:
+def _change_problems(new: Fields, before: Fields, kind: JobKind, has_default_queue: bool) -> Iterator[InvalidObject]:
     now, old = _labels(new), _labels(before)
-    is_suspended = integration.is_suspended(new)
+    is_suspended = _is_waiting(new, kind)
     queue, queue_before = queue_name_of_job(new.values)[0], queue_name_of_job(before.values)[0]
     if not is_suspended and queue != queue_before:
         yield _problem(names.QUEUE_NAME, f"is {shown(queue)} and was {shown(queue_before)}", _WHILE_RUNNING)
     elif queue_before and not queue and has_default_queue:
         yield _problem(names.QUEUE_NAME, "was taken out", "name a queue: the namespace has one for jobs without")
+    elif queue_before and not queue and isinstance(kind, Carrier):
+        yield _problem(names.QUEUE_NAME, "was taken out", "make it anew: its pods would go on waiting")
     if not is_suspended and prebuilt_name(new) != prebuilt_name(before):
         yield InvalidObject("metadata", "names another prebuilt workload", _WHILE_RUNNING)
-    is_waiting = is_suspended and integration.is_suspended(before)
+    is_waiting = is_suspended and _is_waiting(before, kind)
     if not is_waiting and now.get(MAX_EXEC_TIME) != old.get(MAX_EXEC_TIME):
         yield _problem(MAX_EXEC_TIME, "was changed", _WHILE_RUNNING)
     had_class, has_class = old.get(names.PRIORITY_CLASS), now.get(names.PRIORITY_CLASS)
@@ -139,6 +162,33 @@ def _change_problems(
     elif has_class and not had_class and not is_suspended:
         yield _problem(names.PRIORITY_CLASS, "was added", _WHILE_RUNNING)
     yield from label_problems(new)
+
+
+def _new_problems(new: Fields, before: Fields, kind: JobKind) -> Iterator[InvalidObject]:
+    """What a user's change would make of a job that no workload can be made of; such a one could not be stopped."""
+    if not isinstance(kind, Integration) or new.raw("spec") == before.raw("spec"):
+        return
+    if kind.is_suspended(new) is not kind.is_suspended(before):
+        return  # it is started or stopped, perhaps with fewer pods than it asks for
+    if found := tuple(_pod_problems(new, kind)):
+        yield from found if not any(_pod_problems(before, kind)) else ()
+
+
+def _pod_problems(job: Fields, kind: Integration) -> Iterator[InvalidObject]:
+    try:
+        kind.pod_sets(job)
+    except InvalidObjects as problems:
+        yield from problems.problems
+    except InvalidObject as problem:
+        yield problem
+
+
+def _is_waiting(job: Fields, kind: JobKind) -> bool:
+    """Whether nothing of a job runs."""
+    if isinstance(kind, Carrier):
+        return not kind.is_active(job)
+    assert isinstance(kind, Integration), "a kind of job waits itself, or what it makes does"
+    return kind.is_suspended(job)
 
 
 def _labels(job: Fields) -> dict[str, str]:

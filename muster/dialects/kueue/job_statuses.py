@@ -24,6 +24,11 @@ def condition_of(workload: Fields, name: str) -> Condition:
     return read_conditions(workload.child("status")).get(name, NO_CONDITION)
 
 
+def last_change_s(workload: Fields) -> float:
+    """When a condition has changed last; of one that has none, never."""
+    return max((one.at for one in read_conditions(workload.child("status")).values()), default=0.0)
+
+
 def message_of(workload: Fields, name: str) -> str:
     """What a condition says to people."""
     conditions = workload.child("status").children("conditions")

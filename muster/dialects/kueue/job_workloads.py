@@ -89,7 +89,7 @@ def unchecked_workload(
     """The same, for a job whose workload was checked when it was made."""
     queue, warnings = queue_of(job, surroundings)
     pod_sets = integration.pod_sets(job)
-    priority, class_warnings = _priority_of(job, pod_sets, surroundings)
+    priority, class_warnings = _priority_of(job, integration, surroundings)
     spec: dict[str, Any] = {
         "active": True,
         "podSets": [_pod_set(pod_set, surroundings) for pod_set in pod_sets],
@@ -195,9 +195,9 @@ def _pod_set(pod_set: JobPodSet, surroundings: Surroundings) -> dict[str, Any]:
 
 
 def _priority_of(
-    job: Fields, pod_sets: tuple[JobPodSet, ...], surroundings: Surroundings
+    job: Fields, integration: Integration, surroundings: Surroundings
 ) -> tuple[dict[str, Any], tuple[ObjectWarning, ...]]:
-    """The job's priority: by the class its label names, else by the class of its pods, else by the default."""
+    """The job's priority: by the class its label names, else by that of the job or its pods, else by the default."""
     path = f"metadata.labels[{names.PRIORITY_CLASS}]"
     named = _labels(job).get(names.PRIORITY_CLASS, "")
     ignored = _ignored_annotation(job)
@@ -206,14 +206,25 @@ def _priority_of(
     kind = "WorkloadPriorityClass"
     if not named:
         kind, named, path = "PriorityClass", surroundings.default_pod_class, ""
-        for pod_set in reversed(pod_sets):
-            spec = Fields.of(pod_set.template, pod_set.template_path).child("spec")
-            if of_pods := spec.text("priorityClassName"):
-                named, path = of_pods, spec.at("priorityClassName")
+        for place, field_name in reversed(list(_class_places(job, integration))):
+            if of_pods := place.text(field_name):
+                named, path = of_pods, place.at(field_name)
     if not named:
         return {"priority": 0}, ignored
     priority, warnings = _classified(kind, named, path, surroundings)
     return priority, (*ignored, *warnings)
+
+
+def _class_places(job: Fields, integration: Integration) -> Iterator[tuple[Fields, str]]:
+    """The fields that may name the class of a job's pods, the first first."""
+    if integration.priority_class:
+        *way, name = integration.priority_class
+        place = job
+        for step in way:
+            place = place.child(step)
+        yield place, name
+    for pod_set in integration.pod_sets(job):
+        yield Fields.of(pod_set.template, pod_set.template_path).child("spec"), "priorityClassName"
 
 
 def _ignored_annotation(job: Fields) -> tuple[ObjectWarning, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from muster.dialects.kueue import names
@@ -17,6 +18,28 @@ from muster.model.fields import Fields
 Part = tuple[str, ...]  # the values of the levels, from the widest on
 _ENDED = ("Succeeded", "Failed")
 _NUMBER_LENGTH = 9
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """The labels that number the pods of a set, by themselves or within equal groups that are numbered too."""
+
+    index: str = ""
+    group: str = ""
+    group_size: int = 0
+
+    @staticmethod
+    def of(request: Fields, total: int) -> _Numbers:
+        count = request.integer("subGroupCount", 0)
+        group = request.text("subGroupIndexLabel") if count > 0 else ""
+        return _Numbers(request.text("podIndexLabel"), group, total // count if group else 0)
+
+    def number_of(self, pod: Fields) -> int | None:
+        index = _number(pod, self.index)
+        if not self.group or index is None:
+            return index
+        group = _number(pod, self.group)
+        return None if group is None else group * self.group_size + index
 
 
 def placed_pods(workload: Fields, pods: Sequence[Fields]) -> Iterator[dict[str, Any]]:
@@ -29,20 +52,21 @@ def placed_pods(workload: Fields, pods: Sequence[Fields]) -> Iterator[dict[str, 
         own = [pod for pod in pods if pod.child("metadata").text_map("labels").get(names.POD_SET) == name]
         levels = place.texts("levels")
         parts = [(tuple(one.values), one.count) for one in domains_of(place.values, place.path)]
-        index_label = requests[name].text("podIndexLabel") if name in requests else ""
-        for pod, part in _assigned(own, levels, parts, index_label):
+        total = sum(count for _, count in parts)
+        numbers = _Numbers.of(requests[name], total) if name in requests else _Numbers()
+        for pod, part in _assigned(own, levels, parts, numbers):
             yield _opened(pod, dict(zip(levels, part, strict=True)))
 
 
 def _assigned(
-    pods: Sequence[Fields], levels: Sequence[str], parts: Sequence[tuple[Part, int]], index_label: str
+    pods: Sequence[Fields], levels: Sequence[str], parts: Sequence[tuple[Part, int]], labels: _Numbers
 ) -> Iterator[tuple[Fields, Part]]:
     there = [pod for pod in pods if pod.child("status").text("phase") not in _ENDED]
     waiting = sorted((pod for pod in there if _is_gated(pod)), key=_name)
     taken = Counter(_part_of(pod, levels) for pod in there if not _is_gated(pod))
     by_number = [part for part, count in parts for _ in range(count)]
-    numbers = [_number(pod, index_label) for pod in waiting]
-    if index_label and all(number is not None and number < len(by_number) for number in numbers):
+    numbers = [labels.number_of(pod) for pod in waiting]
+    if labels.index and all(number is not None and number < len(by_number) for number in numbers):
         room = Counter(dict(parts))
         for pod, number in zip(waiting, numbers, strict=True):
             assert number is not None, "all of them are numbers"

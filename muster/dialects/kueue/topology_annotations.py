@@ -47,6 +47,8 @@ def topology_request(pod_set: JobPodSet) -> dict[str, Any]:
         request["podsetSliceRequiredTopologyConstraints"] = _layers(annotations[LAYERS], f"{path}[{LAYERS}]")
     if request and pod_set.index_label:
         request["podIndexLabel"] = pod_set.index_label
+    if request and pod_set.group_label:
+        request |= {"subGroupIndexLabel": pod_set.group_label, "subGroupCount": pod_set.group_count}
     return request
 
 

@@ -67,4 +67,5 @@ INTEGRATION = Integration(
     is_ready=running.is_ready,
     reclaimable=running.reclaimable,
     changes=change_problems,
+    writes_status=True,
 )

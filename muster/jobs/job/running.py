@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.engine.contracts import JobPodSet, PodSetStart
+from muster.engine.job_forms import is_stopping, marked, unmarked
 from muster.engine.pod_templates import restored, started
 from muster.jobs.job.counts import count_least, pod_count, with_count
 from muster.model.fields import Fields
 
-STOPPING = "kueue.x-k8s.io/stopping"
 POD_SET = "main"
 # The job's controller writes these on its pods; they are no part of what the user asked for.
 CONTROLLER_LABELS = frozenset(
@@ -20,7 +20,7 @@ CONTROLLER_LABELS = frozenset(
 
 def is_suspended(job: Fields) -> bool:
     """Whether its pods are held back; one that is being stopped still has pods."""
-    return job.child("spec").flag("suspend") and not _is_stopping(job)
+    return job.child("spec").flag("suspend") and not is_stopping(job)
 
 
 def hold(job: Fields) -> dict[str, Any]:
@@ -30,11 +30,7 @@ def hold(job: Fields) -> dict[str, Any]:
 
 def suspend(job: Fields) -> dict[str, Any]:
     """A job whose pods go. The mark stays until its template is as it was, so that nobody starts it before."""
-    if job.child("spec").flag("suspend"):
-        return dict(job.values)
-    metadata = job.child("metadata")
-    annotations = {**metadata.text_map("annotations"), STOPPING: "true"}
-    return {**hold(job), "metadata": {**metadata.values, "annotations": annotations}}
+    return dict(job.values) if job.child("spec").flag("suspend") else marked(Fields(hold(job)))
 
 
 def reset(job: Fields) -> dict[str, Any]:
@@ -61,10 +57,7 @@ def restore(job: Fields, pod_sets: tuple[JobPodSet, ...]) -> dict[str, Any]:
             spec = with_count(job, pod_set.count)
         template = restored(job.child("spec").child("template"), pod_set.template, CONTROLLER_LABELS)
         spec = {**spec, "template": template}
-    metadata = job.child("metadata")
-    annotations = {key: value for key, value in metadata.text_map("annotations").items() if key != STOPPING}
-    kept = {name: value for name, value in metadata.values.items() if name != "annotations"}
-    return {**job.values, "metadata": {**kept, **({"annotations": annotations} if annotations else {})}, "spec": spec}
+    return unmarked(Fields({**job.values, "spec": spec}))
 
 
 def is_active(job: Fields) -> bool:
@@ -86,7 +79,3 @@ def reclaimable(job: Fields) -> Mapping[str, int]:
     if parallelism == 1 or succeeded == 0 or remaining >= parallelism:
         return {}
     return {POD_SET: parallelism - max(0, remaining)}
-
-
-def _is_stopping(job: Fields) -> bool:
-    return job.child("metadata").text_map("annotations").get(STOPPING) == "true"

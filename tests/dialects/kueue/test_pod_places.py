@@ -57,3 +57,14 @@ def test_who_goes_where(pods, index_label, want):
 
 def test_a_workload_without_a_place_opens_nothing():
     assert list(placed_pods(Fields({"spec": {}, "status": {}}), [pod("a")])) == []
+
+
+def test_pods_of_numbered_groups_go_where_the_numbers_of_both_say():
+    given = workload(INDEX)
+    (pod_set,) = given.values["spec"]["podSets"]
+    pod_set["topologyRequest"] |= {"subGroupIndexLabel": "group", "subGroupCount": 3}
+    pods = [pod("a", number="0"), pod("b", number="0")]
+    for one, group in zip(pods, ("2", "0"), strict=True):
+        one.values["metadata"]["labels"]["group"] = group
+    found = {one["metadata"]["name"]: one["spec"]["nodeSelector"]["host"] for one in placed_pods(given, pods)}
+    assert found == {"a": "h2", "b": "h1"}

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from muster.engine.contracts import JobPodSet, PodSetStart
+from muster.engine.job_forms import STOPPING
 from muster.jobs.job import INTEGRATION
 from muster.jobs.job.counts import COMPLETIONS_EQUAL_PARALLELISM, MIN_PARALLELISM
-from muster.jobs.job.running import STOPPING
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
 

@@ -1,0 +1,7 @@
+"""Kubeflow's PyTorchJob: a master and its workers. Found by `app` through INTEGRATION."""
+
+from __future__ import annotations
+
+from muster.engine.kubeflow_jobs import training_kind
+
+INTEGRATION = training_kind("PyTorchJob", "pytorchReplicaSpecs", ("Master", "Worker"))
