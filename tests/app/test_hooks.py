@@ -74,7 +74,7 @@ class CountedClient:
     def __init__(self) -> None:
         self.asked: list[Key] = []
 
-    async def get(self, key: Key):
+    async def find(self, key: Key):
         self.asked.append(key)
         return {"metadata": {"name": key.name}}
 

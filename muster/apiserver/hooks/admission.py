@@ -48,7 +48,7 @@ class Rules:
     async def complete(self, asked: Asked) -> Object | None:
         """The object as it is to be kept; None where nothing is to be said about it. Raises `InvalidObject`."""
         given = asked.object
-        if given is None or asked.subresource:
+        if given is None or asked.subresource or asked.operation not in ("CREATE", "UPDATE"):
             return None
         if asked.resource in KUEUE and asked.is_new:
             return apply_defaults(given, self._rules.jobs.gates, is_strict=self._rules.jobs.is_strict)

@@ -15,6 +15,7 @@ from muster.apiserver.hooks.configurations import (
 from muster.apiserver.kinds.admission_variables import OF_CONDITIONS
 from muster.app.config import Configuration
 from muster.app.hooks import configurations, reached_by_service
+from muster.app.plugins import job_kinds
 from muster.dialects.kueue.names import HAS_DEFAULT_QUEUE
 from muster.model.labels import Operator, Requirement, Selector
 from tests.controllers.jobs_world import KINDS, QUEUE, a_job, a_pod
@@ -109,8 +110,14 @@ def test_managed_namespaces_are_those_of_the_configuration():
 
 def test_rules_name_every_kind_in_all_its_versions():
     made = webhooks()
-    jobs = [(rule["apiGroups"], rule["resources"]) for rule in made["jobs.mutate.muster.dev"]["rules"]]
-    assert sorted(jobs) == [([""], ["pods"]), (["batch"], ["jobs"])]
+    jobs = [
+        (*rule["apiGroups"], *rule["resources"], rule["operations"]) for rule in made["jobs.mutate.muster.dev"]["rules"]
+    ]
+    assert {(group, plural) for group, plural, _ in jobs} == {
+        (one.gvk.group, one.plural) for one in job_kinds().values()
+    }
+    assert ("batch", "jobs", ["CREATE"]) in jobs
+    assert ("apps", "deployments", ["CREATE", "UPDATE"]) in jobs, "what it makes carries its queue on"
     (rule,) = made["kueue.validate.muster.dev"]["rules"]
     assert rule["apiVersions"] == ["v1beta2", "v1beta1"]
     assert {f"{one}.kueue.x-k8s.io" for one in rule["resources"]} == {
