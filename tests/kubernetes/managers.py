@@ -47,7 +47,7 @@ class Manager:
     def wait_until_standing(self) -> None:
         """Wait until it has seen who leads, and has said so."""
         deadline_s = time.monotonic() + PATIENCE_S
-        while "lead" not in self.told():
+        while not any(word in self.told() for word in ("waits for", "leads, and")):
             assert time.monotonic() < deadline_s and self._process.poll() is None, self.told()
             select.select([], [], [], 0.05)
 
