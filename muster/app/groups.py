@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from muster.app.group_documents import CONFIGURATION_KEY, SHARED, GroupsInput
+from muster.app.group_documents import SHARED, GroupsInput
 from muster.app.intake import Remark
 from muster.app.policies import build_tiers
 from muster.dialects.volcano.configuration import SchedulerConfiguration, default_tiers, read_configuration
 from muster.dialects.volcano.jobs import expand_job, expand_pod
-from muster.dialects.volcano.names import DEFAULT_QUEUE
+from muster.dialects.volcano.names import CONFIGURATION_KEY, DEFAULT_QUEUE
 from muster.dialects.volcano.read import Reading, key_of, read
 from muster.dialects.volcano.read_pods import group_of
 from muster.dialects.volcano.validate import queue_faults, without_faults
@@ -22,13 +22,12 @@ from muster.dialects.volcano.write import group_status
 from muster.engine.reading import PlacementReader
 from muster.engine.session import Session
 from muster.engine.slots import NodeSlots
-from muster.engine.stages.groups import run_stages
+from muster.engine.stages.groups import run_until_settled
 from muster.model.documents import Document, parse_documents
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields
 from muster.model.groups import FairQueue, GroupSnapshot, PodStatus
 
-ROUNDS_MOST = 20
 NO_NODES = "no nodes are given to place it on"
 
 
@@ -80,24 +79,10 @@ def plan_groups(
         _remark("", f"HyperNode {name}", InvalidObject("spec.members", problem))
         for name, problem in session.domains.problems
     ]
-    _run(session, configuration.actions)
+    run_until_settled(session, configuration.actions)
     orphans = sorted(key for key in snapshot.groups if key not in session.groups)
     views = [_view(session, key) for key in sorted(session.groups)]
     return (*views, *(_orphan(snapshot, key) for key in orphans)), tuple(refused)
-
-
-def _run(session: Session, actions: tuple[str, ...]) -> None:
-    """Run the actions until they change nothing any more."""
-    for _ in range(ROUNDS_MOST):
-        before = _progress(session)
-        run_stages(session, actions)
-        if _progress(session) == before:
-            return
-
-
-def _progress(session: Session) -> tuple[object, ...]:
-    phases = tuple(group.phase for group in session.groups.values())
-    return phases, len(session.outcome.binds), len(session.outcome.evicted)
 
 
 def _configuration(documents: tuple[Document, ...]) -> SchedulerConfiguration:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from muster.app.config import Configuration
 from muster.app.placement import frame_of, node_slots, placement_reader, plain_queue, tiers_of
 from muster.app.plugins import vendors
+from muster.app.policies import build_tiers
 from muster.controllers import pod_claims
 from muster.controllers.belonging import INDEXES
 from muster.controllers.binder import Binder
@@ -79,6 +80,7 @@ def parts_of(configuration: Configuration) -> Parts:
         plain_queue=plain_queue(),
         slots=lambda snapshot: node_slots(snapshot, configuration),
         frame=frame_of,
+        tiers=build_tiers,
     )
 
 

@@ -14,8 +14,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from muster.controllers import pod_claims
+from muster.controllers import group_objects, pod_claims
 from muster.controllers.belonging import PODS, WORKLOADS, is_placed_alike, object_key, pods_of, workload_of_record
+from muster.controllers.group_objects import BuildTiers, GroupObjects, is_member
 from muster.controllers.seating import Seating, key_of, seat
 from muster.controllers.view import Seen, View
 from muster.dialects.kueue.names import GROUP
@@ -51,7 +52,7 @@ SHAPING = (
     "namespaces",
     "limitranges",
 )
-RESOURCES = (WORKLOADS, NODES, PODS, *pod_claims.RESOURCES, *SHAPING)
+RESOURCES = (WORKLOADS, NODES, PODS, *pod_claims.RESOURCES, *SHAPING, *group_objects.RESOURCES)
 _NO_MEANING = frozenset({"resourceVersion", "managedFields", "generation"})
 
 
@@ -64,6 +65,7 @@ class Parts:
     plain_queue: Queue  # where pods wait that no queue counts
     slots: Callable[[Snapshot], NodeSlots]
     frame: Callable[[Iterable[Node]], Hashable]  # what the table is built upon; when it changes, so does the table
+    tiers: BuildTiers  # policies by name, for sessions of groups
 
 
 class Cache:
@@ -77,13 +79,14 @@ class Cache:
         self._workloads: dict[Key, None] = {}  # changed ones
         self._pods: dict[Key, None] = {}
         self._nodes: dict[Key, None] = {}
-        self._known_nodes: dict[str, Node] = {}
+        self.nodes: dict[str, Node] = {}
         self._frame: Hashable = None
         self._reader: WorkloadReader | None = None
         self._read: dict[
             Key, tuple[int, int, Workload | None]
         ] = {}  # by workload: a revision, its generation, what it is
         self._placement = replace(parts.placement, volumes=pod_claims.ReachOfClaims(view))
+        self.groups = GroupObjects(view, self._placement, parts.tiers)
         self._group_of: dict[Key, Key] = {}  # by pod: the workload that it belongs to
         self._members: dict[Key, set[Key]] = {}  # by workload: its pods
         self._filled: dict[Key, str] = {}  # by workload: the uid of one of which all pods have been bound
@@ -98,6 +101,7 @@ class Cache:
     def hear(self, seen: Seen) -> None:
         """Note a change; it is taken in by the next `sync`."""
         resource = seen.key.resource
+        self.groups.hear(seen)
         if resource == WORKLOADS:
             self._workloads[seen.key] = None
         elif resource == PODS:
@@ -116,6 +120,8 @@ class Cache:
         """Whether the state has a pod as it is now, but for what nothing is decided by; its revision is noted then."""
         key = seen.key
         if key in self._pods or key in self._left_out or key not in self._seen or not is_placed_alike(seen):
+            return False
+        if self.groups.is_concerned(seen):
             return False
         self._note(key)
         return True
@@ -172,12 +178,14 @@ class Cache:
 
     @property
     def has_news(self) -> bool:
-        return self._is_stale or bool(self._workloads or self._pods or self._nodes)
+        is_told = self._is_stale or bool(self._workloads or self._pods or self._nodes)
+        return is_told or self.groups.has_changes or self.groups.has_news
 
     # Taking in -------------------------------------------------------------------------------------------------------
 
     def sync(self, now: float) -> None:
         """Bring the state up to date."""
+        self.groups.sync()
         if not self._is_stale:
             self._sync_nodes()
         if self._is_stale:
@@ -193,12 +201,12 @@ class Cache:
         shaping = [obj for resource in SHAPING for obj in self._view.all(resource)]
         snapshot = read(self._readable(shaping, options), options)
         snapshot = replace(snapshot, queues={**snapshot.queues, self._parts.plain_queue.name: self._parts.plain_queue})
-        self._known_nodes = {}
+        self.nodes = {}
         for obj in self._view.all(NODES):
             if (node := self._read_node(obj)) is not None:
-                self._known_nodes[node.name] = node
-        snapshot = replace(snapshot, nodes=self._known_nodes, now=max(now, self.state.now))
-        self._frame = self._parts.frame(self._known_nodes.values())
+                self.nodes[node.name] = node
+        snapshot = replace(snapshot, nodes=self.nodes, now=max(now, self.state.now))
+        self._frame = self._parts.frame(self.nodes.values())
         limits = self._all("limitranges")
         how = replace(options, placement=self._placement)
         self._reader = workload_reader(snapshot.submit_queues, limits, how)
@@ -206,6 +214,7 @@ class Cache:
         self.state = EngineState(snapshot, self._parts.slots(snapshot))
         self._is_stale = False
         self._nodes.clear()
+        self.groups.put_node()
         self._workloads = dict.fromkeys(self._view.keys(WORKLOADS))
         self._pods = dict.fromkeys(self._view.keys(PODS))
         self._group_of.clear()
@@ -236,19 +245,21 @@ class Cache:
         for key in self._nodes:
             obj = self._view.get(key)
             node = self._read_node(obj) if obj is not None else None
-            known = self._known_nodes.get(key.name)
+            known = self.nodes.get(key.name)
             if node is None:
-                self._known_nodes.pop(key.name, None)
+                self.nodes.pop(key.name, None)
                 if known is not None:
                     self.state.drop_node(key.name)
             elif node != known:  # else it has only said that it lives
-                self._known_nodes[key.name] = node
+                self.nodes[key.name] = node
                 changed.append((node, known))
+        if self._nodes:
+            self.groups.put_node()
         self._nodes.clear()
         has_moved = any(
             known is None or known.labels != node.labels or known.devices != node.devices for node, known in changed
         )
-        if has_moved and self._parts.frame(self._known_nodes.values()) != self._frame:
+        if has_moved and self._parts.frame(self.nodes.values()) != self._frame:
             self._is_stale = True
             return
         for node, _ in changed:
@@ -265,7 +276,7 @@ class Cache:
         """Let nodes be there that are not, to see who would go to them; the state is good for nothing else then."""
         for obj in objects:
             if (node := self._read_node(obj)) is not None:
-                self._known_nodes[node.name] = node
+                self.nodes[node.name] = node
                 self.state.put_node(node)
 
     # Pods ------------------------------------------------------------------------------------------------------------
@@ -297,8 +308,13 @@ class Cache:
         name, alone = f"{key.namespace}/{key.name}", workload_key(key.namespace, key.name)
         fields = Fields(pod) if self._note(key) and pod is not None else None
         self._unbound.discard(key)
+        is_own = is_alone and key not in self._group_of and pod is not None and is_member(pod)
+        if fields is None or not is_own:
+            self.groups.drop_pod(name)
         try:
-            if fields is not None and is_alone and self._is_taken(fields, name, alone):
+            if fields is not None and is_own and self._is_joined(fields, key, alone):
+                return
+            if fields is not None and is_alone and not is_own and self._is_taken(fields, name, alone):
                 return
         except InvalidObject as problem:
             # What it was charged with before stays charged: a pod does not leave its node by becoming unreadable.
@@ -315,7 +331,7 @@ class Cache:
         workload = read_alone(pod, self._parts.plain_queue.name, self._placement)
         self.touched.add(alone)
         if bound is not None:
-            bound = self._placement.bound_pod(bound, pod, self._known_nodes.get(bound.node))
+            bound = self._placement.bound_pod(bound, pod, self.nodes.get(bound.node))
             held = as_holder(pod, bound, workload)
             if held is None:
                 self._drop_alone(alone)
@@ -325,6 +341,18 @@ class Cache:
         self.state.drop_pod(name)
         if self.state.workloads.get(alone) != workload:
             self.state.take(workload)
+        return True
+
+    def _is_joined(self, pod: Fields, key: Key, alone: str) -> bool:
+        """Have a pod decided on with its group; whether it holds its node already."""
+        bound = read_bound_pod(pod)
+        is_held_back = bound is None and waits_for_node(pod.values) and not self._may_be_placed(pod)
+        node = self.nodes.get(bound.node) if bound is not None else None
+        self.groups.put_pod(key, dict(pod.values), node, is_held_back=is_held_back)
+        if bound is None:
+            return False
+        self._drop_alone(alone)
+        self.state.put_pod(self._placement.bound_pod(bound, pod, node))
         return True
 
     def _may_be_placed(self, pod: Fields) -> bool:

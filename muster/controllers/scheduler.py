@@ -14,13 +14,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from muster.controllers.belonging import PODS
 from muster.controllers.cache import Cache
 from muster.controllers.carrying_out import Annotate, Removal, StatusWrite, Write, Writer, key_of, unscheduled
-from muster.controllers.events import Events, note_of
+from muster.controllers.events import WARNING, Events, Note, note_of
 from muster.controllers.feed import Feed
+from muster.controllers.group_writes import GroupWrite, GroupWriter
 from muster.controllers.news import News
 from muster.controllers.pod_claims import claim_state, told, unreached, with_node
 from muster.controllers.queue_status import QueueStatus
+from muster.controllers.sessions import SessionReport, Sessions
 from muster.controllers.telling import SCHEDULER, Refusals, events_of_decision, events_of_refusal
 from muster.controllers.view import Seen
 from muster.controllers.volume_matching import CLAIMS
@@ -63,6 +66,7 @@ class Decided:
     decisions: dict[str, list[Decision]] = field(default_factory=dict)  # by workload
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     cycles: int = 0
+    session: SessionReport | None = None  # of groups, where there was anything to decide
 
 
 class Scheduler:
@@ -78,6 +82,8 @@ class Scheduler:
         self._written: dict[str, int] = {}  # the newest revision of own writes, by resource
         self._events = Events(SCHEDULER)
         self._queues = QueueStatus(feed.view, client)
+        self._sessions = Sessions(cache.groups)
+        self._notes: list[tuple[Key, Note]] = []  # what is to be told of the objects of groups
         self.think: Think[Decided] = at_once
         self.is_idle = False
         self._telling: asyncio.Future[list[BaseException | None]] | None = None  # what has become of the last pass
@@ -134,7 +140,8 @@ class Scheduler:
 
     async def _wait(self) -> None:
         """Until something happens, or it has become time for somebody."""
-        due = self.cache.state.next_due()
+        known = (self.cache.state.next_due(), self._sessions.next_due)
+        due = min((one for one in known if one is not None), default=None)
         await self._news.wait(None if due is None else max(_LEAST_WAIT_S, due - self._clock.now_s()))
 
     # One pass --------------------------------------------------------------------------------------------------------
@@ -146,11 +153,17 @@ class Scheduler:
         now = max(self._clock.now_s(), self.cache.state.now)
         self.cache.sync(now)
         state = self.cache.state
-        decided = await self.think(lambda: run_cycles(state, now))
+        decided = await self.think(lambda: self._decide(state, now))
         events = await self._carry_out(state, decided, now)
         touched, self.cache.touched = self.cache.touched | decided.decisions.keys(), set()
         self._queues.count(state, sorted(touched))
         await self._tell_beside(events, now)
+
+    def _decide(self, state: EngineState, now: float) -> Decided:
+        """Let queues decide first, and groups then on what is left."""
+        decided = run_cycles(state, now)
+        decided.session = self._sessions.run(state, now, self.cache.nodes)
+        return decided
 
     async def _carry_out(self, state: EngineState, decided: Decided, now: float) -> list[list[Event]]:
         """Write all that was decided, at once: each write is about one object and asks for the state it was seen in.
@@ -174,6 +187,7 @@ class Scheduler:
         writes += [self._admitted(workload, now) for workload in self._checked(state)]
         writes += [self._held_back(key, text, now) for key, text in self.cache.held_back.items()]
         self.cache.held_back = {}
+        writes += self._session_writes(decided.session, now)
         written = await asyncio.gather(*writes, return_exceptions=True)
         for one in written:
             if isinstance(one, BaseException):
@@ -209,6 +223,42 @@ class Scheduler:
         except InvalidObject as problem:
             log.error("%s is left out until it changes, what was decided cannot be written: %s", workload, problem)
             self.cache.leave_out(key)
+        return []
+
+    def _session_writes(self, report: SessionReport | None, now: float) -> list[Awaitable[list[Event]]]:
+        """The writes of a session; what is told of objects that are no pods is gathered."""
+        refused, self.cache.groups.refused = self.cache.groups.refused, {}
+        self._notes += [(key, Note(WARNING, "Invalid", text)) for key, text in refused.items()]
+        if report is None:
+            return []
+        writer = GroupWriter(self._seen_by_session, self._annotate, now)
+        return [self._session_written(one, now) for one in writer.all(report)]
+
+    def _seen_by_session(self, key: Key) -> Object | None:
+        return self.cache.seen(key) if key.resource == PODS else self._view.get(key)
+
+    async def _session_written(self, one: GroupWrite, now: float) -> list[Event]:
+        """Make the writes of a session on one object; where one fails, it is looked at again."""
+        is_pod = one.key.resource == PODS
+        try:
+            for write in one.writes:
+                if isinstance(write, Binding):
+                    pod = self.cache.seen(one.key)
+                    waits = None if pod is None else await self._without_volumes(pod, write, now)
+                    if waits is not None:
+                        return waits
+                await self._write(write)
+        except InvalidObject as problem:
+            log.error("what a session decided on %s cannot be written: %s", one.key, problem)
+            return []
+        except StoreError as problem:
+            log.debug("%s was not written: %s", one.key, problem)
+            self._is_to_pause = self._is_to_pause or not isinstance(problem, (Conflict, NotFound))
+            if is_pod:
+                self.cache.look_again(one.key)
+            self._sessions.forget(one.key)
+            return []
+        self._notes += [(one.key, note) for note in one.notes]
         return []
 
     async def _without_volumes(self, pod: Object, binding: Binding, now: float) -> list[Event] | None:
@@ -297,7 +347,9 @@ class Scheduler:
             for problem in await self._telling:
                 if problem is not None:
                     raise problem
-        telling = (self._queues.write(now), *(self._tell(one, now) for one in events))
+        notes, self._notes = self._notes, []
+        told = (*(self._tell(one, now) for one in events), *(self._tell_of(*one, now) for one in notes))
+        telling = (self._queues.write(now), *told)
         self._telling = asyncio.gather(*telling, return_exceptions=True)
 
     async def _tell(self, events: list[Event], now: float) -> None:
@@ -305,6 +357,11 @@ class Scheduler:
             obj = self._view.get(key_of(event.object))
             if obj is not None:
                 await self._events.write(self._client, obj, note_of(event), now)
+
+    async def _tell_of(self, key: Key, note: Note, now: float) -> None:
+        obj = self._view.get(key)
+        if obj is not None:
+            await self._events.write(self._client, obj, note, now)
 
 
 def run_cycles(state: EngineState, now: float) -> Decided:

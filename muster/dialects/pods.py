@@ -20,7 +20,8 @@ from muster.model.workload import Admission, PodSet, PodSetAdmission, Slot, Work
 
 Pod = Mapping[str, Any]  # as it is stored, and so of the right shape
 POD_SET = "main"
-SCHEDULERS = ("", "default-scheduler", "muster")  # whose pods are bound here
+SCHEDULERS = ("", "default-scheduler", "muster")  # whose pods are bound here one by one
+OTHER_SCHEDULERS = ("volcano", "yunikorn")  # whose pods are bound here by what else they say
 
 
 def workload_key(namespace: str, name: str) -> str:
@@ -84,6 +85,6 @@ def waits_for_node(pod: Pod) -> bool:
         not spec.get("nodeName")
         and not spec.get("schedulingGates")
         and pod["metadata"].get("deletionTimestamp") is None
-        and (spec.get("schedulerName") or "") in SCHEDULERS
+        and (spec.get("schedulerName") or "") in (*SCHEDULERS, *OTHER_SCHEDULERS)
         and not is_over(pod)
     )
