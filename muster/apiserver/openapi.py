@@ -175,7 +175,7 @@ def _list_name(kind: Kind) -> str:
 def _dialect_schema(kind: Kind) -> Json:
     """The schema of one of a dialect's kinds."""
     from muster.dialects.kueue.kinds import KINDS  # Only when a document of these kinds is asked for.
-    from muster.dialects.kueue.openapi import open_api_of
+    from muster.model.shapes_open_api import open_api_of
 
     schema: Json = {"type": "object"}
     if kind.kind in KINDS and kind.version in KINDS[kind.kind].shapes:

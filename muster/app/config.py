@@ -27,10 +27,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muster.app.plugins import known_hint
-from muster.dialects.kueue.durations import NANOSECONDS, duration_ns
 from muster.dialects.kueue.gates import DEFAULT_GATES, FeatureGates
 from muster.dialects.kueue.read import ReadOptions
-from muster.dialects.kueue.schema import (
+from muster.dialects.kueue.settings import Configured, settings_of
+from muster.dialects.kueue.transformations import RequestRules
+from muster.dialects.kueue.warning import ObjectWarning
+from muster.engine.profile import DEFAULT, HOOK_NAMES, PROFILES, PolicyUse, Profile, Tier
+from muster.model.documents import parse_value
+from muster.model.durations import NANOSECONDS, duration_ns
+from muster.model.errors import InvalidObject, InvalidObjects
+from muster.model.fields import Fields, shown
+from muster.model.labels import Operator, Requirement, Selector
+from muster.model.settings import PreemptionGuards, Settings, UsageFairness
+from muster.model.shapes import (
     Anything,
     Duration,
     Flag,
@@ -41,15 +50,6 @@ from muster.dialects.kueue.schema import (
     shape_problems,
     unknown_fields,
 )
-from muster.dialects.kueue.settings import Configured, settings_of
-from muster.dialects.kueue.transformations import RequestRules
-from muster.dialects.kueue.warning import ObjectWarning
-from muster.engine.profile import DEFAULT, HOOK_NAMES, PROFILES, PolicyUse, Profile, Tier
-from muster.model.documents import parse_value
-from muster.model.errors import InvalidObject, InvalidObjects
-from muster.model.fields import Fields, shown
-from muster.model.labels import Operator, Requirement, Selector
-from muster.model.settings import PreemptionGuards, Settings, UsageFairness
 
 if TYPE_CHECKING:
     from muster.dialects.kueue.configuration import AdmissionFairSharing

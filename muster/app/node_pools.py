@@ -22,8 +22,14 @@ from muster.controllers.nodes.heartbeat import node_object
 from muster.controllers.nodes.pools import IDLE_S, POOL, PRICE, Pool
 from muster.controllers.nodes.simulated import address_of
 from muster.controllers.nodes.timing import Habits, Length, read_length
-from muster.dialects.kueue.durations import NANOSECONDS, duration_ns
-from muster.dialects.kueue.schema import (
+from muster.engine.devices_text import register_text
+from muster.model.device import Device
+from muster.model.documents import parse_value
+from muster.model.durations import NANOSECONDS, duration_ns
+from muster.model.errors import InvalidObjects
+from muster.model.fields import Fields
+from muster.model.labels import dns1123_subdomain_problem
+from muster.model.shapes import (
     Anything,
     ListOf,
     MapOf,
@@ -33,12 +39,6 @@ from muster.dialects.kueue.schema import (
     shape_problems,
     unknown_fields,
 )
-from muster.engine.devices_text import register_text
-from muster.model.device import Device
-from muster.model.documents import parse_value
-from muster.model.errors import InvalidObjects
-from muster.model.fields import Fields
-from muster.model.labels import dns1123_subdomain_problem
 from muster.store.kinds import Object
 from muster.vendors.nvidia import REGISTER, VENDOR
 

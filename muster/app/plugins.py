@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Protocol, TypeVar
 
-from muster.dialects.kueue.texts import nearest
 from muster.engine.contracts import Integration, Vendor
+from muster.model.texts import nearest
 
 
 class PluginError(Exception):

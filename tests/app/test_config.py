@@ -8,10 +8,10 @@ import sys
 import pytest
 
 from muster.app.config import _FIELDS, Configuration, parse_configuration
-from muster.dialects.kueue.schema import ListOf, Struct
 from muster.engine.profile import DEFAULT, PROFILES, PolicyUse, Tier
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.settings import PreemptionGuards, Settings
+from muster.model.shapes import ListOf, Struct
 from tests.support import ROOT
 
 KUEUE = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"

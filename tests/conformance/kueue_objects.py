@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from muster.dialects.kueue.durations import duration_ns
 from muster.dialects.kueue.gates import FeatureGates
 from muster.dialects.kueue.read import ReadOptions, read
 from muster.dialects.kueue.settings import Configured, settings_of
@@ -14,6 +13,7 @@ from muster.dialects.kueue.topology_assignment import expanded
 from muster.dialects.kueue.transformations import RequestRules, Transformation
 from muster.engine.state import EngineState
 from muster.engine.usage_history import in_base_units
+from muster.model.durations import duration_ns
 from muster.model.quantity import parse_quantity
 from muster.model.resources import amount_of
 from muster.model.settings import Settings, UsageFairness

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from muster.agent.local.environment import CannotStart
 from muster.controllers.nodes.checkpoints import COMMAND, GRACE, SIGNAL, index_of, owner_of, saves_work
-from muster.dialects.kueue.durations import NANOSECONDS, duration_ns
+from muster.model.durations import NANOSECONDS, duration_ns
 from muster.model.errors import InvalidObject
 from muster.store.clock import Clock
 from muster.store.kinds import Object

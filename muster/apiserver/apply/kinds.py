@@ -23,9 +23,9 @@ from muster.apiserver.apply.schema import (
 from muster.apiserver.facts import META, type_of
 from muster.apiserver.field_checks import read
 from muster.apiserver.kinds import jobs
-from muster.dialects.kueue import schema as kueue
 from muster.dialects.kueue.kinds import KINDS as KUEUE_KINDS
 from muster.dialects.kueue.names import GROUP as KUEUE_GROUP
+from muster.model import shapes
 from muster.store.kinds import KindRules
 
 CustomType = Callable[[str, str], Type | None]  # by apiVersion and kind; None for what it does not know
@@ -68,31 +68,31 @@ def _kueue_type(kind: str, version: str) -> Type | None:
     return MapOf(lambda: fields)
 
 
-def _from_shape(shape: kueue.Schema) -> Type:
+def _from_shape(shape: shapes.Schema) -> Type:
     match shape:
-        case kueue.Struct():
+        case shapes.Struct():
             fields = {name: _from_shape(one) for name, one in shape.fields.items()}
             return MapOf(lambda: fields, item=DEDUCED if shape.is_open else None, is_atomic=shape.is_atomic)
-        case kueue.MapOf():
+        case shapes.MapOf():
             return MapOf(item=_from_shape(shape.item), is_atomic=shape.is_atomic)
-        case kueue.ListOf():
+        case shapes.ListOf():
             return _list_from_shape(shape)
-        case kueue.Text() | kueue.Moment() | kueue.Duration():
+        case shapes.Text() | shapes.Moment() | shapes.Duration():
             return Scalar.STRING
-        case kueue.Flag():
+        case shapes.Flag():
             return Scalar.BOOLEAN
-        case kueue.Whole() | kueue.Number():
+        case shapes.Whole() | shapes.Number():
             return Scalar.NUMBER
-        case kueue.Amount() | kueue.IntOrText():
+        case shapes.Amount() | shapes.IntOrText():
             return Scalar.ANY
     return DEDUCED
 
 
-def _list_from_shape(shape: kueue.ListOf) -> ListOf:
+def _list_from_shape(shape: shapes.ListOf) -> ListOf:
     item = _from_shape(shape.item)
     if not shape.keys:
         return ListOf(item, Relation.SET if shape.is_set else Relation.ATOMIC)
-    defaults = shape.item.defaults if isinstance(shape.item, kueue.Struct) else {}
+    defaults = shape.item.defaults if isinstance(shape.item, shapes.Struct) else {}
     of_keys = {key: defaults[key] for key in shape.keys if key in defaults}
     return ListOf(item, Relation.MAP, tuple(sorted(shape.keys)), of_keys)
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from muster.dialects.kueue.durations import NANOSECONDS, duration_ns
+from muster.model.durations import NANOSECONDS, duration_ns
 from muster.model.errors import InvalidObject
 from muster.model.fields import shown
 from muster.store.kinds import Object

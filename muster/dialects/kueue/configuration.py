@@ -14,16 +14,16 @@ from typing import Any
 
 from muster.dialects.kueue.configuration_checks import configuration_problems
 from muster.dialects.kueue.configuration_schema import CONFIGURATIONS, HUB, OLDER, ONLY_IN_OLDER
-from muster.dialects.kueue.durations import NANOSECONDS, duration_ns
 from muster.dialects.kueue.gates import FeatureGates, read_feature_gates
-from muster.dialects.kueue.plain import copied, without_nulls
-from muster.dialects.kueue.schema import Flag, Struct, shape_problems, unknown_fields, with_defaults
 from muster.dialects.kueue.transformations import RequestRules, Transformation
 from muster.dialects.kueue.warning import ObjectWarning
+from muster.model.durations import NANOSECONDS, duration_ns
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields, shown
 from muster.model.labels import Operator, Requirement, Selector, read_selector
+from muster.model.plain import copied, without_nulls
 from muster.model.resources import amount_of
+from muster.model.shapes import Flag, Struct, shape_problems, unknown_fields, with_defaults
 
 GROUP = "config.kueue.x-k8s.io"
 DEFAULT_NAMESPACE = "kueue-system"

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from muster.dialects.kueue.configuration_frameworks import FRAMEWORKS, is_group_version_kind
 from muster.dialects.kueue.configuration_server_checks import server_problems
-from muster.dialects.kueue.durations import duration_ns
 from muster.dialects.kueue.gates import FeatureGates
 from muster.dialects.kueue.rules import selector_problems
-from muster.dialects.kueue.texts import nearest
+from muster.model.durations import duration_ns
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields, shown
 from muster.model.labels import (
@@ -20,6 +19,7 @@ from muster.model.labels import (
     read_selector,
     selects,
 )
+from muster.model.texts import nearest
 
 _SHARE_STRATEGIES = (
     ("LessThanOrEqualToFinalShare",),

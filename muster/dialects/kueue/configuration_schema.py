@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from muster.dialects.kueue.kinds_notation import fields, listed
-from muster.dialects.kueue.kinds_pod import LABEL_SELECTOR
-from muster.dialects.kueue.schema import Amount, Duration, Flag, ListOf, MapOf, Number, Schema, Struct, Text, Whole
+from muster.model.shapes import Amount, Duration, Flag, ListOf, MapOf, Number, Schema, Struct, Text, Whole
+from muster.model.shapes_notation import fields, listed
+from muster.model.shapes_pod import LABEL_SELECTOR
 
 HUB = "v1beta2"
 OLDER = "v1beta1"

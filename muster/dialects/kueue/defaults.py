@@ -8,9 +8,9 @@ from typing import Any
 from muster.dialects.kueue.gates import DEFAULT_GATES, FeatureGates
 from muster.dialects.kueue.identity import identity_of
 from muster.dialects.kueue.names import GROUP
-from muster.dialects.kueue.plain import without_nulls
-from muster.dialects.kueue.schema import with_defaults
 from muster.model.fields import Fields
+from muster.model.plain import without_nulls
+from muster.model.shapes import with_defaults
 
 IN_USE_FINALIZER = f"{GROUP}/resource-in-use"
 DEFAULT_NAMESPACE = "default"

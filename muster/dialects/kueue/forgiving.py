@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from muster.dialects.kueue.names import GROUP, QUEUE_NAME
-from muster.dialects.kueue.plain import copied
 from muster.dialects.kueue.warning import ObjectWarning
 from muster.model.fields import Fields
+from muster.model.plain import copied
 
 Warnings = tuple[ObjectWarning, ...]
 

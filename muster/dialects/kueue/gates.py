@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 
-from muster.dialects.kueue.texts import nearest
 from muster.dialects.kueue.warning import ObjectWarning
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields
+from muster.model.texts import nearest
 
 
 class Stage(Enum):

@@ -7,8 +7,8 @@ from typing import Any
 
 from muster.dialects.kueue.kinds import KINDS, VERSIONS, Kind
 from muster.dialects.kueue.names import GROUP
-from muster.dialects.kueue.texts import nearest
 from muster.model.fields import Fields, shown
+from muster.model.texts import nearest
 
 
 def identity_of(obj: Mapping[str, Any]) -> tuple[Kind, str]:

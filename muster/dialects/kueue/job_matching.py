@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from muster.dialects.kueue.plain import is_same
 from muster.model.fields import Fields
+from muster.model.plain import is_same
 
 # What of a pod makes another workload of a job. While it waits, where its pods may run belongs to it too.
 ALWAYS = ("initContainers", "containers")

@@ -24,12 +24,12 @@ from muster.dialects.kueue.job_workloads import (
     workload_of,
 )
 from muster.dialects.kueue.names import GROUP
-from muster.dialects.kueue.plain import is_same
 from muster.dialects.kueue.validate_workload import has_condition, has_quota
 from muster.dialects.kueue.write import Event
 from muster.engine.contracts import Ending, Integration
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
+from muster.model.plain import is_same
 
 WORKLOADS = f"workloads.{GROUP}"
 NOT_ADMITTED = "Not admitted by cluster queue"

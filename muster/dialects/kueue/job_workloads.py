@@ -16,7 +16,6 @@ from muster.dialects.kueue.forgiving import queue_name_of_job
 from muster.dialects.kueue.gates import DEFAULT_GATES, FeatureGates
 from muster.dialects.kueue.identity import api_version
 from muster.dialects.kueue.kinds import HUB
-from muster.dialects.kueue.schema import unknown_fields
 from muster.dialects.kueue.topology_annotations import topology_request
 from muster.dialects.kueue.validate import problems_of, unknown_fields_of
 from muster.dialects.kueue.validate_metadata import METADATA
@@ -25,6 +24,7 @@ from muster.engine.contracts import GroupVersionKind, Integration, JobPodSet
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import INT32_MAX, Fields, shown
 from muster.model.labels import dns1123_subdomain_problem
+from muster.model.shapes import unknown_fields
 from muster.model.times import moment_text
 
 MAX_EXEC_TIME = f"{names.GROUP}/max-exec-time-seconds"

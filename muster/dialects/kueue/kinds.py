@@ -21,8 +21,8 @@ from muster.dialects.kueue.kinds_common import (
     root,
 )
 from muster.dialects.kueue.kinds_workload import workload
-from muster.dialects.kueue.schema import Amount, ListOf, MapOf, Moment, Schema, Struct, Text, Whole
-from muster.dialects.kueue.texts import DNS_LABEL, DNS_SUBDOMAIN, KIND_NAME, QUALIFIED_NAME
+from muster.model.shapes import Amount, ListOf, MapOf, Moment, Schema, Struct, Text, Whole
+from muster.model.texts import DNS_LABEL, DNS_SUBDOMAIN, KIND_NAME, QUALIFIED_NAME
 
 HUB = "v1beta2"
 OLDER = "v1beta1"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from muster.dialects.kueue.schema import Amount, Anything, ListOf, MapOf, Moment, Schema, Struct, Text, Whole
-from muster.dialects.kueue.texts import CONDITION_REASON, DNS_LABEL, DNS_SUBDOMAIN, QUALIFIED_NAME
+from muster.model.shapes import Amount, Anything, ListOf, MapOf, Moment, Schema, Struct, Text, Whole
+from muster.model.shapes_pod import TOLERATION
+from muster.model.texts import CONDITION_REASON, DNS_LABEL, DNS_SUBDOMAIN, QUALIFIED_NAME
 
 PLAIN_TEXT = Text()
 NAME_REFERENCE = Text(most=253, form=DNS_SUBDOMAIN)
@@ -19,15 +20,6 @@ TAINTS = ListOf(
     ),
     most=8,
     is_atomic=True,
-)
-TOLERATION = Struct(
-    fields={
-        "effect": PLAIN_TEXT,
-        "key": PLAIN_TEXT,
-        "operator": PLAIN_TEXT,
-        "tolerationSeconds": Whole(is_long=True),
-        "value": PLAIN_TEXT,
-    }
 )
 TOLERATIONS = ListOf(item=TOLERATION, most=8, is_atomic=True)
 

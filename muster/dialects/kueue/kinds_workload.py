@@ -12,9 +12,9 @@ from muster.dialects.kueue.kinds_common import (
     conditions,
     root,
 )
-from muster.dialects.kueue.kinds_pod import POD_TEMPLATE
-from muster.dialects.kueue.schema import Flag, ListOf, MapOf, Moment, Schema, Struct, Text, Whole
-from muster.dialects.kueue.texts import DNS_SUBDOMAIN
+from muster.model.shapes import Flag, ListOf, MapOf, Moment, Schema, Struct, Text, Whole
+from muster.model.shapes_pod import POD_TEMPLATE
+from muster.model.texts import DNS_SUBDOMAIN
 
 POD_SETS_MOST = 18
 LEVELS_MOST = 16

@@ -28,7 +28,7 @@ from muster.dialects.kueue.lint_view import (
     text,
     whole,
 )
-from muster.dialects.kueue.plain import copied
+from muster.model.plain import copied
 
 DEFAULT_VERSION = f"{names.GROUP}/v1beta2"
 CLAIM_SIZE = "100Gi"

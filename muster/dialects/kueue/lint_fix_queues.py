@@ -24,7 +24,7 @@ from muster.dialects.kueue.lint_view import (
     selector_of,
     text,
 )
-from muster.dialects.kueue.plain import copied
+from muster.model.plain import copied
 
 QUOTAS = ("nominalQuota", "lendingLimit")
 

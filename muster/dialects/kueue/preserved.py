@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from muster.dialects.kueue.plain import copied
-from muster.dialects.kueue.schema import ListOf, Schema, Struct, shape_problems
 from muster.model.fields import Fields
 from muster.model.json_text import begins_as_json
+from muster.model.plain import copied
+from muster.model.shapes import ListOf, Schema, Struct, shape_problems
 
 ANNOTATION = "muster.dev/preserved-fields"
 MOST_BYTES = 64 * 1024

@@ -15,9 +15,7 @@ from muster.dialects.kueue.forgiving import forgive
 from muster.dialects.kueue.gates import DEFAULT_GATES, FeatureGates
 from muster.dialects.kueue.identity import identity_of
 from muster.dialects.kueue.kinds import Kind
-from muster.dialects.kueue.plain import without_nulls
 from muster.dialects.kueue.rules import Problems, Rule, Subject
-from muster.dialects.kueue.schema import Struct, shape_problems, unknown_fields, with_defaults
 from muster.dialects.kueue.validate_metadata import METADATA, metadata_problems
 from muster.dialects.kueue.validate_others import (
     ADMISSION_CHECK_RULES,
@@ -34,6 +32,8 @@ from muster.dialects.kueue.versions import to_version
 from muster.dialects.kueue.warning import ObjectWarning
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields
+from muster.model.plain import without_nulls
+from muster.model.shapes import Struct, shape_problems, unknown_fields, with_defaults
 
 Errors = tuple[InvalidObject, ...]
 Warnings = tuple[ObjectWarning, ...]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from muster.dialects.kueue.kinds import Kind
 from muster.dialects.kueue.kinds_common import LABELS, PLAIN_TEXT
-from muster.dialects.kueue.kinds_notation import fields, listed
 from muster.dialects.kueue.rules import Problems, annotation_problems, label_problems
-from muster.dialects.kueue.schema import Anything, ListOf, Moment, Whole, shape_problems
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields, shown
 from muster.model.labels import dns1123_label_problem, dns1123_subdomain_problem, label_key_problem
+from muster.model.shapes import Anything, ListOf, Moment, Whole, shape_problems
+from muster.model.shapes_notation import fields, listed
 
 METADATA = fields(
     "name generateName namespace selfLink uid resourceVersion",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from muster.dialects.kueue.plain import is_same
 from muster.dialects.kueue.rules import (
     Problems,
     Rule,
@@ -12,6 +11,7 @@ from muster.dialects.kueue.rules import (
     toleration_problems,
 )
 from muster.model.fields import shown
+from muster.model.plain import is_same
 
 HOSTNAME = "kubernetes.io/hostname"
 KUBECONFIG_FOLDER = "/etc/multikueue/kubeconfigs/"

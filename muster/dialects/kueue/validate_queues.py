@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from muster.dialects.kueue.forgiving import left_out_resources
-from muster.dialects.kueue.plain import is_same
 from muster.dialects.kueue.rules import Problems, Rule, Subject, selector_problems
 from muster.model.fields import Fields, shown
 from muster.model.labels import label_key_problem
+from muster.model.plain import is_same
 from muster.model.quantity import parse_quantity
 
 FLAVORS_MOST = 256

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.dialects.kueue.names import ADMISSION_GATED_BY, SLICE_REPLACEMENT_FOR
-from muster.dialects.kueue.plain import is_same
 from muster.dialects.kueue.rules import Problems, Rule, Subject, annotations_of, is_elastic
 from muster.dialects.kueue.validate_workload import (
     admission_gates,
@@ -19,6 +18,7 @@ from muster.dialects.kueue.validate_workload import (
 from muster.dialects.kueue.versions import WORKLOAD_CLASS_SOURCE
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields, shown
+from muster.model.plain import is_same
 
 _EVICT_FIRST = "it is fixed while the workload holds quota"
 

@@ -15,11 +15,11 @@ from muster.dialects.kueue.rules import (
     label_problems,
     toleration_problems,
 )
-from muster.dialects.kueue.texts import is_domain_prefixed_path
 from muster.model.errors import InvalidObject
 from muster.model.fields import INT32_MAX, Fields, shown
 from muster.model.quantity import ZERO
 from muster.model.resources import PODS, amount_of
+from muster.model.texts import is_domain_prefixed_path
 
 GATE_LENGTH = 63
 _KIND_OF_GROUP = {"kueue.x-k8s.io": "WorkloadPriorityClass", "scheduling.k8s.io": "PriorityClass"}

@@ -12,10 +12,10 @@ from typing import Any
 
 from muster.dialects.kueue.identity import api_version, identity_of
 from muster.dialects.kueue.kinds import HUB, VERSIONS
-from muster.dialects.kueue.plain import copied, is_same, without_nulls
 from muster.dialects.kueue.preserved import keep_lost_fields, restore_kept_fields, take_kept_fields
 from muster.dialects.kueue.topology_assignment import compacted, expanded
 from muster.model.fields import Fields
+from muster.model.plain import copied, is_same, without_nulls
 
 Object = dict[str, Any]
 

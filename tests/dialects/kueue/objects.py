@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from muster.dialects.kueue.kinds import HUB, KINDS
-from muster.dialects.kueue.schema import (
+from muster.model.shapes import (
     Amount,
     Anything,
     Duration,

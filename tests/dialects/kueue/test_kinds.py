@@ -14,11 +14,11 @@ import yaml
 from muster.dialects.kueue.defaults import apply_defaults
 from muster.dialects.kueue.forgiving import forgive
 from muster.dialects.kueue.kinds import HUB, KINDS, VERSIONS
-from muster.dialects.kueue.openapi import open_api_of
-from muster.dialects.kueue.schema import shape_problems
 from muster.dialects.kueue.validate import problems_of, unknown_fields_of
 from muster.dialects.kueue.versions import to_version
 from muster.model.errors import InvalidObject
+from muster.model.shapes import shape_problems
+from muster.model.shapes_open_api import open_api_of
 from tests.dialects.kueue.objects import complete_object, paths, replaced
 from tests.support import is_full_proof, shared
 

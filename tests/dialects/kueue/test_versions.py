@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.dialects.kueue.kinds import HUB, KINDS, OLDER
-from muster.dialects.kueue.plain import without_nulls
 from muster.dialects.kueue.preserved import ANNOTATION
 from muster.dialects.kueue.validate import problems_of
 from muster.dialects.kueue.versions import to_hub, to_version
 from muster.model.errors import InvalidObject
+from muster.model.plain import without_nulls
 from tests.dialects.kueue.objects import NOW, obj, objects, pod_set, seed_topology
 from tests.support import is_full_proof, shared
 

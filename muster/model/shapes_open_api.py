@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from muster.dialects.kueue.plain import copied
-from muster.dialects.kueue.schema import (
+from muster.model.plain import copied
+from muster.model.shapes import (
     Amount,
     Flag,
     IntOrText,

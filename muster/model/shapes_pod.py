@@ -1,10 +1,9 @@
-"""The shape of a pod template as Kubernetes has it inside other kinds; `kinds_workload` uses it for pod sets."""
+"""The shape of a pod template as Kubernetes has it inside other kinds; the kinds of Kueue and Volcano use it."""
 
 from __future__ import annotations
 
-from muster.dialects.kueue.kinds_common import TOLERATION
-from muster.dialects.kueue.kinds_notation import POD_QUANTITIES, fields, listed
-from muster.dialects.kueue.schema import ListOf, MapOf, Struct, Text, Whole
+from muster.model.shapes import ListOf, MapOf, Struct, Text, Whole
+from muster.model.shapes_notation import POD_QUANTITIES, fields, listed
 
 # Selectors and affinity -------------------------------------------------------------------------------------------
 
@@ -35,6 +34,8 @@ _SPREAD = fields(
     "matchLabelKeys[] maxSkew:int! minDomains:int nodeAffinityPolicy nodeTaintsPolicy topologyKey! whenUnsatisfiable!",
     labelSelector=LABEL_SELECTOR,
 )
+
+TOLERATION = fields("effect key operator tolerationSeconds:long value")
 
 # Containers -------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """A small language for the shape of objects, and what follows from a shape: problems, defaults, unknown fields.
 
-The kinds are written down in it (`kinds`, `kinds_workload`), and so is the configuration file. Every function
+The kinds of the dialects are written down in it (their `kinds`), and so is the configuration file. Every function
 here recurses over the schema, whose depth is fixed in code, and never over what a user wrote.
 """
 
@@ -12,12 +12,12 @@ from datetime import datetime
 from math import isfinite
 from typing import Any, TypeAlias
 
-from muster.dialects.kueue.durations import duration_ns
-from muster.dialects.kueue.plain import copied
-from muster.dialects.kueue.texts import Form, nearest
+from muster.model.durations import duration_ns
 from muster.model.errors import InvalidObject
 from muster.model.fields import INT32_MAX, INT64_MAX, SHOWN_CHARACTERS, Fields, quantity_of, shown
+from muster.model.plain import copied
 from muster.model.quantity import ZERO, parse_quantity
+from muster.model.texts import Form, nearest
 
 LARGEST_AMOUNT = parse_quantity(str(INT64_MAX))
 _TIME_CHARACTERS = 64

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from muster.dialects.kueue.plain import copied, is_same, without_nulls
+from muster.model.plain import copied, is_same, without_nulls
 
 
 def nested(depth: int, leaf: Any = 1) -> Any:

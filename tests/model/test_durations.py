@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.dialects.kueue.durations import duration_ns
+from muster.model.durations import duration_ns
 from muster.model.errors import InvalidObject
 
 SECOND = 10**9

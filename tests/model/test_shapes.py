@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from muster.dialects.kueue.schema import (
+from muster.model.shapes import (
     Amount,
     Anything,
     Duration,
@@ -26,7 +26,7 @@ from muster.dialects.kueue.schema import (
     unknown_fields,
     with_defaults,
 )
-from muster.dialects.kueue.texts import CONDITION_REASON, DNS_LABEL, DNS_SUBDOMAIN, KIND_NAME, QUALIFIED_NAME, nearest
+from muster.model.texts import CONDITION_REASON, DNS_LABEL, DNS_SUBDOMAIN, KIND_NAME, QUALIFIED_NAME, nearest
 
 NAMED = Struct(fields={"name": Text(), "count": Whole(least=0)}, required=("name",), defaults={"count": 1})
 

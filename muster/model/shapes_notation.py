@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from muster.dialects.kueue.schema import (
+from muster.model.shapes import (
     Amount,
     Flag,
     IntOrText,
