@@ -40,6 +40,7 @@ class Whole:
     least: int | None = None
     most: int | None = None
     is_long: bool = False  # 64 bits instead of 32
+    is_unsized: bool = False  # a definition states no width; 64 bits are what it can hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +249,7 @@ def _text_problem(schema: Text, text: str, path: str) -> InvalidObject | None:
 
 
 def _whole_problem(schema: Whole, value: Any, path: str) -> InvalidObject | None:
-    width = INT64_MAX if schema.is_long else INT32_MAX
+    width = INT64_MAX if schema.is_long or schema.is_unsized else INT32_MAX
     least = -width - 1 if schema.least is None else schema.least
     most = width if schema.most is None else schema.most
     if value is None:

@@ -1,4 +1,4 @@
-"""Our shapes as OpenAPI v3, the language of custom resource definitions; `app` makes definitions out of it."""
+"""Our shapes as OpenAPI v3, the language of custom resource definitions; `definitions` makes whole ones out of it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def open_api_of(schema: Schema) -> dict[str, Any]:
             return _text(schema)
         case Whole():
             bounds = {"minimum": schema.least, "maximum": schema.most}
-            stated = {"type": "integer", "format": "int64" if schema.is_long else "int32"}
+            stated = {"type": "integer"}
+            if not schema.is_unsized:
+                stated["format"] = "int64" if schema.is_long else "int32"
             return stated | {name: bound for name, bound in bounds.items() if bound is not None}
         case Flag():
             return {"type": "boolean"}

@@ -118,11 +118,11 @@ _EPHEMERAL_CONTAINER = Struct(fields={**_CONTAINER.fields, "targetContainerName"
 
 # Volumes ----------------------------------------------------------------------------------------------------------
 
-_METADATA = fields("annotations{} labels{} name namespace", finalizers=ListOf(item=Text()))
+METADATA = fields("annotations{} labels{} name namespace", finalizers=ListOf(item=Text()))
 _SECRET = fields("name=", is_atomic=True)
 _KEYS_TO_PATHS = listed(fields("key! mode:int path!"))
 _DOWNWARD_ITEMS = listed(fields("mode:int path!", fieldRef=_FIELD_REFERENCE, resourceFieldRef=_RESOURCE_REFERENCE))
-_CLAIM_SPEC = fields(
+CLAIM_SPEC = fields(
     "accessModes[] storageClassName volumeAttributesClassName volumeMode volumeName",
     dataSource=fields("apiGroup kind! name!", is_atomic=True),
     dataSourceRef=fields("apiGroup kind! name! namespace"),
@@ -153,7 +153,7 @@ _VOLUME = fields(
     csi=fields("driver! fsType readOnly:bool volumeAttributes{}", nodePublishSecretRef=_SECRET),
     downwardAPI=fields("defaultMode:int", items=_DOWNWARD_ITEMS),
     emptyDir=fields("medium sizeLimit:quantity"),
-    ephemeral=fields("", volumeClaimTemplate=fields("spec!", metadata=_METADATA, spec=_CLAIM_SPEC)),
+    ephemeral=fields("", volumeClaimTemplate=fields("spec!", metadata=METADATA, spec=CLAIM_SPEC)),
     fc=fields("fsType lun:int readOnly:bool targetWWNs[] wwids[]"),
     flexVolume=fields("driver! fsType options{} readOnly:bool", secretRef=_SECRET),
     flocker=fields("datasetName datasetUUID"),
@@ -213,4 +213,4 @@ _POD = fields(
     topologySpreadConstraints=listed(_SPREAD, "topologyKey", "whenUnsatisfiable"),
     volumes=listed(_VOLUME, "name"),
 )
-POD_TEMPLATE = fields("", metadata=_METADATA, spec=_POD)
+POD_TEMPLATE = fields("", metadata=METADATA, spec=_POD)

@@ -18,9 +18,9 @@ from muster.dialects.kueue.kinds_common import (
     TAINTS,
     TOLERATIONS,
     conditions,
-    root,
 )
 from muster.dialects.kueue.kinds_workload import workload
+from muster.model.definitions import root
 from muster.model.shapes import Amount, ListOf, MapOf, Moment, Schema, Struct, Text, Whole
 from muster.model.texts import DNS_LABEL, DNS_SUBDOMAIN, KIND_NAME, QUALIFIED_NAME
 

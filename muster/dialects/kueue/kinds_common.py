@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster.model.shapes import Amount, Anything, ListOf, MapOf, Moment, Schema, Struct, Text, Whole
+from muster.model.shapes import Amount, ListOf, MapOf, Moment, Schema, Struct, Text, Whole
 from muster.model.shapes_pod import TOLERATION
 from muster.model.texts import CONDITION_REASON, DNS_LABEL, DNS_SUBDOMAIN, QUALIFIED_NAME
 
@@ -38,13 +38,3 @@ def conditions(*, is_hub: bool) -> Schema:
         required=("lastTransitionTime", "message", "reason", "status", "type"),
     )
     return ListOf(item=condition, most=16 if is_hub else None, keys=("type",))
-
-
-def root(*, spec: Struct | None = None, status: Struct | None = None) -> Struct:
-    """The outermost object of a kind; metadata has its own checks."""
-    fields: dict[str, Schema] = {"apiVersion": PLAIN_TEXT, "kind": PLAIN_TEXT, "metadata": Anything()}
-    if spec is not None:
-        fields["spec"] = spec
-    if status is not None:
-        fields["status"] = status
-    return Struct(fields=fields)

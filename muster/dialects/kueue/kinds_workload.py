@@ -10,8 +10,8 @@ from muster.dialects.kueue.kinds_common import (
     QUANTITIES,
     TOLERATIONS,
     conditions,
-    root,
 )
+from muster.model.definitions import root
 from muster.model.shapes import Flag, ListOf, MapOf, Moment, Schema, Struct, Text, Whole
 from muster.model.shapes_pod import POD_TEMPLATE
 from muster.model.texts import DNS_SUBDOMAIN
