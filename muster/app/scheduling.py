@@ -19,6 +19,7 @@ from muster.controllers.binder import Binder
 from muster.controllers.cache import NODES, RESOURCES, Cache, Parts
 from muster.controllers.feed import Feed
 from muster.controllers.loop import Loop
+from muster.controllers.pod_groups import PodGroupMaker
 from muster.controllers.scheduler import Decided, Scheduler, Think, at_once
 from muster.controllers.view import View
 from muster.dialects.hami.cards import slice_annotations, whole_slices
@@ -52,10 +53,11 @@ class Scheduling:
         self.scheduler = Scheduler(Cache(view, self.parts), self.feed, client, clock, annotate=annotate)
         self.scheduler.think = think
         self.binding = Loop(Binder(annotate), self.feed, client, clock)
+        self.grouping = Loop(PodGroupMaker(), self.feed, client, clock)
 
     async def run(self) -> None:
         """Work until cancelled."""
-        tasks = [asyncio.create_task(one.run()) for one in (self.feed, self.scheduler, self.binding)]
+        tasks = [asyncio.create_task(one.run()) for one in self._parts_at_work]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -64,10 +66,14 @@ class Scheduling:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     @property
+    def _parts_at_work(self) -> tuple[Feed | Scheduler | Loop, ...]:
+        return self.feed, self.scheduler, self.binding, self.grouping
+
+    @property
     def is_idle(self) -> bool:
         """Whether there is nothing to do but wait."""
         has_rest = self.scheduler.is_pausing or (self.scheduler.is_idle and not self.scheduler.cache.has_news)
-        return has_rest and self.binding.is_idle
+        return has_rest and self.binding.is_idle and self.grouping.is_idle
 
 
 def parts_of(configuration: Configuration) -> Parts:

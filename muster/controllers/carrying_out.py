@@ -30,6 +30,7 @@ from muster.model.times import moment_text
 from muster.model.workload import Slot, Workload
 from muster.store.binding import Binding
 from muster.store.kinds import Object
+from muster.store.objects import Part
 from muster.store.records import Key
 
 Annotate = Callable[[Fields, Slot, float], Mapping[str, str]]  # what is written on a pod that gets a slot
@@ -41,6 +42,7 @@ class StatusWrite:
 
     key: Key
     obj: Object  # with the revision that was seen
+    part: Part = Part.STATUS  # that holds the status
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,13 @@ from muster.dialects.volcano.configuration import SchedulerConfiguration, defaul
 from muster.dialects.volcano.names import (
     CONFIGURATION_KEY,
     CONFIGURATION_MAP,
+    CORES,
     DEFAULT_QUEUE,
     GROUP_NAMES,
+    HYPER_NODES,
     NAMESPACE,
+    POD_GROUPS,
+    QUEUES,
     SCHEDULER,
 )
 from muster.dialects.volcano.read import read_budget, read_group, read_priority_class, read_queue, read_quota
@@ -41,8 +45,6 @@ if TYPE_CHECKING:
     from muster.engine.tiers import Tiers
 
 log = logging.getLogger(__name__)
-QUEUES, POD_GROUPS = "queues.scheduling.volcano.sh", "podgroups.scheduling.volcano.sh"
-HYPER_NODES, CORES = "hypernodes.topology.volcano.sh", "numatopologies.nodeinfo.volcano.sh"
 PRIORITIES, QUOTAS, BUDGETS = "priorityclasses.scheduling.k8s.io", "resourcequotas", "poddisruptionbudgets.policy"
 NAMESPACES, MAPS = "namespaces", "configmaps"
 _OWN = frozenset((QUEUES, POD_GROUPS, HYPER_NODES, CORES))

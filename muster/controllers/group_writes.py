@@ -13,13 +13,14 @@ from typing import Any
 from muster.controllers.belonging import PODS
 from muster.controllers.carrying_out import Annotate, Removal, StatusWrite, Write, unscheduled
 from muster.controllers.events import NORMAL, WARNING, Note
-from muster.controllers.group_objects import POD_GROUPS, QUEUES
 from muster.controllers.sessions import SessionReport
+from muster.dialects.volcano.names import POD_GROUPS, QUEUES
 from muster.dialects.volcano.write import SCHEDULED, UNSCHEDULABLE
 from muster.model.fields import Fields
 from muster.model.times import moment_text
 from muster.store.binding import Binding
 from muster.store.kinds import Object
+from muster.store.objects import Part
 from muster.store.records import Key
 
 EVICTED = "evicted for pods that have a better claim to its place"
@@ -98,7 +99,8 @@ class GroupWriter:
         }
         is_same = merged["conditions"] == before.get("conditions")
         told = () if is_same else (notes[condition["type"]],)
-        return GroupWrite(key, (StatusWrite(key, {**group, "status": merged}),), told)
+        # The status of a PodGroup is a part of it like others.
+        return GroupWrite(key, (StatusWrite(key, {**group, "status": merged}, Part.MAIN),), told)
 
     def _queue(self, key: Key, status: Mapping[str, Any]) -> GroupWrite:
         queue = self._get(key)

@@ -41,7 +41,6 @@ from muster.store.client import Client
 from muster.store.clock import Clock
 from muster.store.errors import Conflict, NotFound, StoreError
 from muster.store.kinds import Object
-from muster.store.objects import Part
 from muster.store.records import Key
 from muster.store.rules import Deletion
 
@@ -296,7 +295,7 @@ class Scheduler:
 
     async def _write(self, write: Write) -> None:
         if isinstance(write, StatusWrite):
-            kept = await self._client.update(write.key, write.obj, Part.STATUS)
+            kept = await self._client.update(write.key, write.obj, write.part)
             revision = int(kept["metadata"]["resourceVersion"])
         elif isinstance(write, Binding):
             revision = await self._client.bind(write)

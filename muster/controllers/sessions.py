@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from muster.controllers.group_objects import POD_GROUPS, GroupObjects
+from muster.controllers.group_objects import GroupObjects
 from muster.dialects.volcano.configuration import SchedulerConfiguration
+from muster.dialects.volcano.names import POD_GROUPS
 from muster.dialects.volcano.write import group_status, queue_status
 from muster.engine.session import Session
 from muster.engine.session_close import Ending, close

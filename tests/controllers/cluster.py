@@ -33,7 +33,9 @@ API = f"{GROUP}/v1beta2"
 GPU = "nvidia.com/gpu"
 WORKLOADS = f"workloads.{GROUP}"
 VOLCANO = {
-    resource: KindRules(resource=resource, kind=kind, api_version=version, is_namespaced=is_namespaced, has_status=True)
+    resource: KindRules(
+        resource=resource, kind=kind, api_version=version, is_namespaced=is_namespaced, has_status=not is_namespaced
+    )
     for resource, kind, version, is_namespaced in (
         ("queues.scheduling.volcano.sh", "Queue", "scheduling.volcano.sh/v1beta1", False),
         ("podgroups.scheduling.volcano.sh", "PodGroup", "scheduling.volcano.sh/v1beta1", True),

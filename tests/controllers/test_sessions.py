@@ -1,4 +1,4 @@
-"""Stories of groups on a living cluster: Volcano's objects are made, and what becomes of them is read from the store."""
+"""Stories of groups on a living cluster: Volcano's objects are made, and the store tells what becomes of them."""
 
 from __future__ import annotations
 
@@ -178,3 +178,29 @@ async def configure(cluster: Cluster, text: str) -> None:
     metadata = {"name": "volcano-scheduler-configmap", "namespace": "volcano-system"}
     data = {"volcano-scheduler.conf": text}
     await cluster.add("configmaps", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+
+
+@story
+async def test_a_pod_without_a_group_gets_one_of_its_own(cluster):
+    await cluster.set_up(nodes=[node("n", cpu="3")])
+    await cluster.start()
+    alone = pod("alone", cpu="1")
+    alone["spec"]["schedulerName"] = "volcano"
+    made = await cluster.add("pods", alone)
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "owner-uid", "controller": True}
+    for number in range(2):
+        of_many = pod(f"r-{number}", cpu="1")
+        of_many["spec"]["schedulerName"] = "volcano"
+        of_many["metadata"]["ownerReferences"] = [owner]
+        await cluster.add("pods", of_many)
+    await cluster.settle()
+    groups = {one["metadata"]["name"]: one for one in cluster.all(GROUPS)}
+    assert set(groups) == {f"podgroup-{made['metadata']['uid']}", "podgroup-owner-uid"}
+    assert groups["podgroup-owner-uid"]["spec"] == {
+        "minMember": 1,
+        "queue": "default",
+        "minResources": {"cpu": "1"},
+        "priorityClassName": "",
+    }
+    assert set(cluster.nodes_of_pods().values()) == {"n"}
+    assert {one["status"]["phase"] for one in groups.values()} == {"Running"}
