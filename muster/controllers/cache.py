@@ -14,9 +14,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from muster.controllers import group_objects, pod_claims
+from muster.controllers import applications, group_objects, pod_claims
+from muster.controllers.applications import Applications, is_counted
 from muster.controllers.belonging import PODS, WORKLOADS, is_placed_alike, object_key, pods_of, workload_of_record
 from muster.controllers.group_objects import BuildTiers, GroupObjects, is_member
+from muster.controllers.meaning import CHECKS, labels_of, meaning_of
 from muster.controllers.seating import Seating, key_of, seat
 from muster.controllers.view import Seen, View
 from muster.dialects.kueue.names import GROUP
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 CLUSTER_QUEUES, LOCAL_QUEUES = f"clusterqueues.{GROUP}", f"localqueues.{GROUP}"
 NODES = "nodes"
-CHECKS = f"admissionchecks.{GROUP}"
 SHAPING = (
     CLUSTER_QUEUES,
     f"cohorts.{GROUP}",
@@ -52,8 +53,7 @@ SHAPING = (
     "namespaces",
     "limitranges",
 )
-RESOURCES = (WORKLOADS, NODES, PODS, *pod_claims.RESOURCES, *SHAPING, *group_objects.RESOURCES)
-_NO_MEANING = frozenset({"resourceVersion", "managedFields", "generation"})
+RESOURCES = (WORKLOADS, NODES, PODS, *pod_claims.RESOURCES, *SHAPING, *group_objects.RESOURCES, *applications.RESOURCES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +87,7 @@ class Cache:
         ] = {}  # by workload: a revision, its generation, what it is
         self._placement = replace(parts.placement, volumes=pod_claims.ReachOfClaims(view))
         self.groups = GroupObjects(view, self._placement, parts.tiers)
+        self.applications = Applications(view, self._placement)
         self._group_of: dict[Key, Key] = {}  # by pod: the workload that it belongs to
         self._members: dict[Key, set[Key]] = {}  # by workload: its pods
         self._filled: dict[Key, str] = {}  # by workload: the uid of one of which all pods have been bound
@@ -102,6 +103,7 @@ class Cache:
         """Note a change; it is taken in by the next `sync`."""
         resource = seen.key.resource
         self.groups.hear(seen)
+        self.applications.hear(seen)
         if resource == WORKLOADS:
             self._workloads[seen.key] = None
         elif resource == PODS:
@@ -109,12 +111,12 @@ class Cache:
                 self._pods[seen.key] = None
         elif resource == NODES:
             self._nodes[seen.key] = None
-            if self._unbound and _labels(seen.before) != _labels(seen.now):
+            if self._unbound and labels_of(seen.before) != labels_of(seen.now):
                 self._pods.update(dict.fromkeys(self._unbound))
         elif resource in pod_claims.RESOURCES:
             self._hear_storage(seen)
         elif resource in SHAPING:
-            self._is_stale = self._is_stale or _meaning(seen.before, resource) != _meaning(seen.now, resource)
+            self._is_stale = self._is_stale or meaning_of(seen.before, resource) != meaning_of(seen.now, resource)
 
     def _is_known(self, seen: Seen) -> bool:
         """Whether the state has a pod as it is now, but for what nothing is decided by; its revision is noted then."""
@@ -142,6 +144,7 @@ class Cache:
 
     def look_again(self, key: Key) -> None:
         """Have a workload or a pod read anew: what the state has of it did not come true."""
+        self.applications.look_again()
         (self._workloads if key.resource == WORKLOADS else self._pods)[key] = None
 
     def leave_out(self, key: Key) -> None:
@@ -179,7 +182,7 @@ class Cache:
     @property
     def has_news(self) -> bool:
         is_told = self._is_stale or bool(self._workloads or self._pods or self._nodes)
-        return is_told or self.groups.has_changes or self.groups.has_news
+        return is_told or self.groups.has_changes or self.groups.has_news or self.applications.has_changes
 
     # Taking in -------------------------------------------------------------------------------------------------------
 
@@ -190,6 +193,15 @@ class Cache:
             self._sync_nodes()
         if self._is_stale:
             self._rebuild(now)
+        self._sync_changed()
+        if self.applications.is_due(now) and self.applications.read(now, self.nodes):
+            self._rebuild(now)
+            self._sync_changed()
+            self.applications.is_changed = False
+        self.touched.update(self.applications.apply(self.state))
+        self.held_back.update(self.applications.rejected())
+
+    def _sync_changed(self) -> None:
         self._sync_pods()
         for key in list(self._workloads):
             self._sync_workload(key)
@@ -205,7 +217,7 @@ class Cache:
         for obj in self._view.all(NODES):
             if (node := self._read_node(obj)) is not None:
                 self.nodes[node.name] = node
-        snapshot = replace(snapshot, nodes=self.nodes, now=max(now, self.state.now))
+        snapshot = replace(self.applications.added_to(snapshot), nodes=self.nodes, now=max(now, self.state.now))
         self._frame = self._parts.frame(self.nodes.values())
         limits = self._all("limitranges")
         how = replace(options, placement=self._placement)
@@ -241,7 +253,7 @@ class Cache:
     # Nodes -----------------------------------------------------------------------------------------------------------
 
     def _sync_nodes(self) -> None:
-        changed = []
+        changed, count = [], len(self.nodes)
         for key in self._nodes:
             obj = self._view.get(key)
             node = self._read_node(obj) if obj is not None else None
@@ -253,8 +265,9 @@ class Cache:
             elif node != known:  # else it has only said that it lives
                 self.nodes[key.name] = node
                 changed.append((node, known))
-        if self._nodes:
+        if len(self.nodes) != count or changed:
             self.groups.put_node()
+            self.applications.look_again()
         self._nodes.clear()
         has_moved = any(
             known is None or known.labels != node.labels or known.devices != node.devices for node, known in changed
@@ -308,13 +321,20 @@ class Cache:
         name, alone = f"{key.namespace}/{key.name}", workload_key(key.namespace, key.name)
         fields = Fields(pod) if self._note(key) and pod is not None else None
         self._unbound.discard(key)
-        is_own = is_alone and key not in self._group_of and pod is not None and is_member(pod)
-        if fields is None or not is_own:
+        is_own = fields is not None and is_alone and key not in self._group_of
+        is_joining = is_own and pod is not None and is_member(pod)
+        is_counting = is_own and pod is not None and is_counted(pod)
+        if not is_joining:
             self.groups.drop_pod(name)
+        if not is_counting:
+            self.applications.drop(name)
         try:
-            if fields is not None and is_own and self._is_joined(fields, key, alone):
+            if fields is not None and is_joining and self._is_joined(fields, key, alone):
                 return
-            if fields is not None and is_alone and not is_own and self._is_taken(fields, name, alone):
+            if fields is not None and is_counting and self._is_counted(fields, name, alone):
+                return
+            is_plain = is_alone and not is_joining and not is_counting
+            if fields is not None and is_plain and self._is_taken(fields, name, alone):
                 return
         except InvalidObject as problem:
             # What it was charged with before stays charged: a pod does not leave its node by becoming unreadable.
@@ -353,6 +373,18 @@ class Cache:
             return False
         self._drop_alone(alone)
         self.state.put_pod(self._placement.bound_pod(bound, pod, node))
+        return True
+
+    def _is_counted(self, pod: Fields, name: str, alone: str) -> bool:
+        """Have a pod decided on with its application; whether it waits or holds its node."""
+        bound = read_bound_pod(pod)
+        if bound is None and not (waits_for_node(pod.values) and self._may_be_placed(pod)):
+            self.applications.drop(name)
+            return False
+        if bound is not None:
+            bound = self._placement.bound_pod(bound, pod, self.nodes.get(bound.node))
+        self.applications.put(name, pod, bound)
+        self.touched.add(alone)
         return True
 
     def _may_be_placed(self, pod: Fields) -> bool:
@@ -455,18 +487,3 @@ def slots_of(workload: Workload | None) -> dict[str, tuple[Slot, ...]]:
 def _is_unplaced(workload: Workload | None) -> bool:
     """Whether the pods of a workload look for nodes one by one: others have admitted it, without saying where."""
     return workload is not None and workload.is_admitted and not workload.is_evicted and not workload.slot_count
-
-
-def _labels(node: Object | None) -> object:
-    return None if node is None else node["metadata"].get("labels")
-
-
-def _meaning(obj: Object | None, resource: str) -> object:
-    """What of an object shapes the state."""
-    if obj is None:
-        return None
-    metadata = {name: value for name, value in obj["metadata"].items() if name not in _NO_MEANING}
-    rest = {name: value for name, value in obj.items() if name not in ("metadata", "status")}
-    if resource == CHECKS:
-        rest["status"] = obj.get("status")
-    return metadata, rest

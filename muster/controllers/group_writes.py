@@ -18,6 +18,7 @@ from muster.dialects.volcano.names import POD_GROUPS, QUEUES
 from muster.dialects.volcano.write import SCHEDULED, UNSCHEDULABLE
 from muster.model.fields import Fields
 from muster.model.times import moment_text
+from muster.model.workload import Slot
 from muster.store.binding import Binding
 from muster.store.kinds import Object
 from muster.store.objects import Part
@@ -61,10 +62,7 @@ class GroupWriter:
         pod, slot = self._get(key), report.ending.binds[f"{key.namespace}/{key.name}"]
         if pod is None:
             return GroupWrite(key, ())
-        annotations = dict(self._annotate(Fields(pod), slot, self._now))
-        binding = Binding(key=key, node=slot.node, uid=pod["metadata"]["uid"], annotations=annotations)
-        told = f"Successfully assigned {key.namespace}/{key.name} to {slot.node}"
-        return GroupWrite(key, (binding,), (Note(NORMAL, "Scheduled", told),))
+        return bound_to(key, pod, slot, dict(self._annotate(Fields(pod), slot, self._now)))
 
     def _evicted(self, key: Key) -> GroupWrite:
         pod = self._get(key)
@@ -114,6 +112,13 @@ class GroupWriter:
         merged = {**before, **status, "state": state}
         write = StatusWrite(key, {**queue, "status": merged})
         return GroupWrite(key, () if merged == before else (write,))
+
+
+def bound_to(key: Key, pod: Object, slot: Slot, annotations: Mapping[str, str]) -> GroupWrite:
+    """The write that puts a pod into its place."""
+    binding = Binding(key=key, node=slot.node, uid=pod["metadata"]["uid"], annotations=annotations)
+    told = f"Successfully assigned {key.namespace}/{key.name} to {slot.node}"
+    return GroupWrite(key, (binding,), (Note(NORMAL, "Scheduled", told),))
 
 
 def _since(status: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ with its owner.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from muster.controllers.belonging import PODS, workload_of
 from muster.controllers.group_objects import names_group
@@ -26,7 +27,7 @@ class PodGroupMaker:
 
     name = "pod-groups"
 
-    def keys(self, seen: Seen, view: View) -> Iterable[Key]:
+    def keys(self, seen: Seen, _view: View) -> Iterable[Key]:
         """Pods that are for this scheduler and name no group."""
         if seen.key.resource == PODS and seen.now is not None and _lacks_group(seen.now):
             yield seen.key
@@ -38,10 +39,8 @@ class PodGroupMaker:
         group = group_of_pod(Fields(pod))
         name = group["metadata"]["name"]
         if turn.view.record(Key(POD_GROUPS, turn.key.namespace, name)) is None:
-            try:
+            with suppress(AlreadyExists):  # for another pod of the same owner
                 await turn.create(POD_GROUPS, group)
-            except AlreadyExists:
-                pass  # for another pod of the same owner
         metadata = pod["metadata"]
         annotations = {**(metadata.get("annotations") or {}), GROUP_NAMES[0]: name}
         await turn.update(turn.key, {**pod, "metadata": {**metadata, "annotations": annotations}})

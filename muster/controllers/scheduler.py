@@ -19,7 +19,7 @@ from muster.controllers.cache import Cache
 from muster.controllers.carrying_out import Annotate, Removal, StatusWrite, Write, Writer, key_of, unscheduled
 from muster.controllers.events import WARNING, Events, Note, note_of
 from muster.controllers.feed import Feed
-from muster.controllers.group_writes import GroupWrite, GroupWriter
+from muster.controllers.group_writes import GroupWrite, GroupWriter, bound_to
 from muster.controllers.news import News
 from muster.controllers.pod_claims import claim_state, told, unreached, with_node
 from muster.controllers.queue_status import QueueStatus
@@ -33,9 +33,10 @@ from muster.engine.decide import decide
 from muster.engine.explain import untried
 from muster.engine.state import EngineState
 from muster.model.errors import InvalidObject
-from muster.model.plan import Decision, Hold, Plan, Requeue, Retry
+from muster.model.fields import Fields
+from muster.model.plan import Amend, Decision, Evict, Hold, Plan, Requeue, Reserve, Retry
 from muster.model.reason import Verdict
-from muster.model.workload import CheckState, Workload
+from muster.model.workload import CheckState, Slot, Workload
 from muster.store.binding import Binding
 from muster.store.client import Client
 from muster.store.clock import Clock
@@ -139,7 +140,7 @@ class Scheduler:
 
     async def _wait(self) -> None:
         """Until something happens, or it has become time for somebody."""
-        known = (self.cache.state.next_due(), self._sessions.next_due)
+        known = (self.cache.state.next_due(), self._sessions.next_due, self.cache.applications.next_due)
         due = min((one for one in known if one is not None), default=None)
         await self._news.wait(None if due is None else max(_LEAST_WAIT_S, due - self._clock.now_s()))
 
@@ -173,9 +174,16 @@ class Scheduler:
         writes: list[Awaitable[list[Event]]] = []
         for workload, decisions in decided.decisions.items():
             for decision in decisions:
-                writes.append(self._carried_out(writer, workload, decision))
+                if self.cache.applications.is_gang(workload):
+                    self._carry_out_gang(workload, decision)
+                else:
+                    writes.append(self._carried_out(writer, workload, decision))
         refusals = Refusals(state)
         for workload, verdict in self._refused(state, decided).items():
+            if self.cache.applications.is_gang(workload):
+                members = self.cache.applications.members(workload)
+                self.cache.held_back.update((key, verdict.told) for key in members)
+                continue
             obj = self.cache.seen(key_of(workload))
             if obj is None:
                 continue
@@ -187,6 +195,7 @@ class Scheduler:
         writes += [self._held_back(key, text, now) for key, text in self.cache.held_back.items()]
         self.cache.held_back = {}
         writes += self._session_writes(decided.session, now)
+        writes += [self._seated(key, slot, now) for key, slot in self.cache.applications.seats()]
         written = await asyncio.gather(*writes, return_exceptions=True)
         for one in written:
             if isinstance(one, BaseException):
@@ -226,7 +235,8 @@ class Scheduler:
 
     def _session_writes(self, report: SessionReport | None, now: float) -> list[Awaitable[list[Event]]]:
         """The writes of a session; what is told of objects that are no pods is gathered."""
-        refused, self.cache.groups.refused = self.cache.groups.refused, {}
+        refused = self.cache.groups.refused | self.cache.applications.refused
+        self.cache.groups.refused, self.cache.applications.refused = {}, {}
         self._notes += [(key, Note(WARNING, "Invalid", text)) for key, text in refused.items()]
         if report is None:
             return []
@@ -259,6 +269,21 @@ class Scheduler:
             return []
         self._notes += [(one.key, note) for note in one.notes]
         return []
+
+    def _carry_out_gang(self, gang: str, decision: Decision) -> None:
+        """Keep the places of a gang of an application, or let them go: there is no object to write them on."""
+        if isinstance(decision, (Reserve, Amend)):
+            self.cache.applications.hold(gang, decision.admission)
+        elif isinstance(decision, Evict):
+            self.cache.applications.give_up(gang)
+
+    async def _seated(self, key: Key, slot: Slot, now: float) -> list[Event]:
+        """Bind a pod to the place that its gang keeps for it."""
+        pod = self.cache.seen(key)
+        if pod is None:
+            self.cache.look_again(key)
+            return []
+        return await self._session_written(bound_to(key, pod, slot, dict(self._annotate(Fields(pod), slot, now))), now)
 
     async def _without_volumes(self, pod: Object, binding: Binding, now: float) -> list[Event] | None:
         """What is told of a pod whose volumes do not let it be bound now; claims that wait for its node hear of it."""
