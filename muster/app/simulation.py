@@ -26,6 +26,7 @@ from muster.controllers.cache import Cache
 from muster.controllers.nodes.pools import Pool
 from muster.controllers.tidying import Tidying
 from muster.controllers.view import View
+from muster.dialects.volcano.names import POD_GROUP, POD_GROUPS, QUEUE, QUEUES, SCHEDULING
 from muster.model.usage import NoUsages
 from muster.sim.mixes import Mix
 from muster.sim.network import Network
@@ -35,12 +36,17 @@ from muster.store.aio import AsyncStore
 from muster.store.client import PlainClient
 from muster.store.clock import VirtualClock
 from muster.store.identities import Identities
-from muster.store.kinds import Object
+from muster.store.kinds import KindRules, Object
 from muster.store.memory import MemoryStore
 from muster.store.objects import Notes, Objects
 from muster.store.records import Key
 
 VOLUMES = Path("/volumes")  # where folders of claims would be; nobody looks
+# As their definitions have them; nothing else of a definition matters to who decides on them.
+_GROUPS = {
+    QUEUES: KindRules(resource=QUEUES, kind=QUEUE, api_version=SCHEDULING, is_namespaced=False, has_status=True),
+    POD_GROUPS: KindRules(resource=POD_GROUPS, kind=POD_GROUP, api_version=SCHEDULING),
+}
 
 
 def simulated_world(nodes: tuple[Pool, ...], *, seed: int = 0, configuration: Configuration | None = None) -> World:
@@ -67,7 +73,7 @@ class _Parts:
         self._store = MemoryStore(self._clock)
         jobs = job_admission(self._store, configuration)
         self._objects = Objects(
-            _served().rules,
+            {**_served().rules, **_GROUPS},
             self._clock,
             identities=Identities(Random(f"{seed}/identities")),
             notes=Notes(guard=Checks(jobs)),
@@ -101,7 +107,7 @@ class _Parts:
         if scheduling is None or not scheduling.scheduler.is_at_rest:
             return None
         made = Cache(scheduling.feed.view, scheduling.parts)
-        made.sync(scheduling.scheduler.cache.state.now)
+        scheduling.scheduler.remind(made)
         return made
 
     def _client(self, link: AsyncStore, user: str) -> PlainClient:

@@ -93,6 +93,10 @@ class Applications:
         if self._pods.pop(name, None) is not None:
             self.is_changed = True
 
+    def pods(self) -> list[Key]:
+        """The pods that are known."""
+        return [_key_of(name) for name in self._pods]
+
     def look_again(self) -> None:
         """Have all read anew: something did not come true."""
         self.is_changed = self.is_changed or bool(self._pods)
@@ -228,6 +232,10 @@ class Applications:
     def hold(self, gang: str, admission: Admission) -> None:
         """Remember the places that a gang was given."""
         self._held[gang] = {one.name: list(one.slots) for one in admission.pod_sets}
+
+    def remember(self, other: Applications) -> None:
+        """Take over the places that another one keeps: they are in no object."""
+        self._held = {gang: {name: list(slots) for name, slots in held.items()} for gang, held in other._held.items()}
 
     def give_up(self, gang: str) -> None:
         """Forget the places of a gang that has to leave them."""

@@ -25,7 +25,7 @@ from muster.dialects.kueue.names import GROUP
 from muster.dialects.kueue.read import ReadOptions, read, workload_reader
 from muster.dialects.kueue.read_workloads import WorkloadReader
 from muster.dialects.kueue.slots_text import with_slots
-from muster.dialects.pods import as_holder, read_alone, waits_for_node, workload_key
+from muster.dialects.pods import as_holder, is_over, read_alone, waits_for_node, workload_key
 from muster.engine.reading import PlacementReader
 from muster.engine.state import EngineState
 from muster.model.errors import InvalidObject
@@ -176,7 +176,8 @@ class Cache:
     def leftovers(self) -> list[Key]:
         """Objects that are gone and still remembered: none once all is taken in, else memory would grow for ever."""
         grouped = (key for key, pods in self._members.items() if pods)
-        known = {*self._seen, *self._left_out, *self._filled, *self._group_of, *grouped}
+        members = (*self.groups.members(), *self.applications.pods())
+        known = {*self._seen, *self._left_out, *self._filled, *self._group_of, *grouped, *members}
         return sorted(key for key in known if self._view.record(key) is None)
 
     @property
@@ -236,6 +237,10 @@ class Cache:
         for remembered in (self._left_out, self._filled):
             for key in [one for one in remembered if self._view.record(one) is None]:
                 del remembered[key]
+        for key in (*self.groups.members(), *self.applications.pods()):
+            if self._view.record(key) is None:
+                self.groups.drop_pod(f"{key.namespace}/{key.name}")
+                self.applications.drop(f"{key.namespace}/{key.name}")
         log.info("the state was built anew: %d queues, %d nodes", len(snapshot.queues), len(snapshot.nodes))
 
     def _readable(self, objects: Iterable[Object], options: ReadOptions) -> Iterator[Object]:
@@ -378,6 +383,9 @@ class Cache:
     def _is_counted(self, pod: Fields, name: str, alone: str) -> bool:
         """Have a pod decided on with its application; whether it waits or holds its node."""
         bound = read_bound_pod(pod)
+        if bound is None and is_over(pod.values):
+            self.applications.put(name, pod, None)
+            return False
         if bound is None and not (waits_for_node(pod.values) and self._may_be_placed(pod)):
             self.applications.drop(name)
             return False

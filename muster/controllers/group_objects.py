@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 PRIORITIES, QUOTAS, BUDGETS = "priorityclasses.scheduling.k8s.io", "resourcequotas", "poddisruptionbudgets.policy"
-NAMESPACES, MAPS = "namespaces", "configmaps"
+NAMESPACES, MAPS, PODS = "namespaces", "configmaps", "pods"
 _OWN = frozenset((QUEUES, POD_GROUPS, HYPER_NODES, CORES))
 _BESIDE = frozenset((PRIORITIES, QUOTAS, BUDGETS, NAMESPACES))
 RESOURCES = (*sorted(_OWN), PRIORITIES, QUOTAS, BUDGETS, MAPS)
@@ -150,6 +150,10 @@ class GroupObjects:
         elif self.pods.get(name) != found:
             self.pods[name] = found
             self.has_news = True
+
+    def members(self) -> list[Key]:
+        """The pods that are known."""
+        return [Key(PODS, *name.split("/", 1)) for name in self.pods]
 
     def note_phase(self, name: str, phase: GroupPhase) -> None:
         """Learn of a phase that is about to be written, so that its coming back is no news."""

@@ -128,6 +128,13 @@ class Scheduler:
         has_news = self.cache.has_news or not self.is_idle
         return not has_news and all(self._view.has_reached(*written) for written in self._written.items())
 
+    def remind(self, cache: Cache) -> None:
+        """Let another cache know what no object says: places that are kept for pods to come."""
+        cache.applications.remember(self.cache.applications)
+        cache.sync(self.cache.state.now)
+        for held in self._sessions.promises:
+            cache.state.put_pod(held)
+
     async def _pause(self) -> None:
         self._is_to_pause, self.is_pausing = False, True
         await self._clock.sleep(PAUSE_S)

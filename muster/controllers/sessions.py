@@ -51,7 +51,7 @@ class Sessions:
         self._state: EngineState | None = None  # that the last one was run on
         self._version = -1  # of the nodes, when it had ended
         self._is_waiting = False  # whether any pod has no place
-        self._promises: list[str] = []  # pods that stand for places that others have yet to leave
+        self.promises: list[BoundPod] = []  # pods that stand for places that others have yet to leave
         self._told: dict[tuple[str, str], Object] = {}  # statuses of groups and queues, by kind and name
         self.next_due: float | None = None
 
@@ -67,8 +67,8 @@ class Sessions:
         self._objects.has_news = False
         if slots is None or not is_due:
             return None
-        for key in self._promises if state is self._state else ():
-            state.drop_pod(key)
+        for held in self.promises if state is self._state else ():
+            state.drop_pod(held.key)
         configured = self._objects.configured
         session = Session(
             self._objects.snapshot(now, nodes), slots, configured.tiers.tiers, configured.configuration.options
@@ -83,7 +83,7 @@ class Sessions:
         return report
 
     def _is_due(self, state: EngineState, now: float) -> bool:
-        if not self._objects.is_any and not self._promises:
+        if not self._objects.is_any and not self.promises:
             return False
         is_changed = self._objects.has_news or state is not self._state
         has_room = self._is_waiting and state.node_version != self._version
@@ -91,7 +91,7 @@ class Sessions:
 
     def _hold(self, state: EngineState, session: Session, promised: Mapping[str, Slot]) -> None:
         """Keep others from places that are promised."""
-        self._promises = []
+        self.promises = []
         for key, slot in promised.items():
             pod = session.pods[key].pod
             held = BoundPod(
@@ -103,7 +103,7 @@ class Sessions:
                 slices=slot.slices,
             )
             state.put_pod(held)
-            self._promises.append(held.key)
+            self.promises.append(held)
 
     # What is told ----------------------------------------------------------------------------------------------------
 

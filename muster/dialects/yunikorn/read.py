@@ -109,6 +109,8 @@ class _Reader:
     def read(self, applications: Iterable[Application]) -> Reading:
         self.doubts += [(None, doubt) for doubt in (*property_doubts(self.tree), *_rule_doubts(self.partition))]
         for application in applications:
+            if all(pod.is_over for pod in application.pods):
+                continue
             self.doubts += [(application.first, doubt) for doubt in application.doubts]
             try:
                 queue = self._queue_of(application)
@@ -168,6 +170,8 @@ class _Reader:
                 self.gangs[gang.key] = Gang(pods=standing_in, until=until)
         of_gang = {key for keys in standing_in.values() for key in keys}
         for pod in application.pods:
+            if pod.is_over:
+                continue
             if pod.key not in of_gang and (pod.node or not pod.is_placeholder):
                 try:
                     self._keep(making.alone(pod), pod)
