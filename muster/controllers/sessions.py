@@ -26,7 +26,8 @@ from muster.model.workload import Slot
 from muster.store.records import Key
 
 Object = dict[str, Any]
-PERIOD_S = 1.0  # between sessions with policies that look at the clock, as Volcano has it
+PERIOD_S = 1.0  # between sessions with policies that look at the clock, or with many pods, as Volcano has it
+MANY_PODS = 5_000  # a session looks at all of them, so it waits for more to have changed
 TIMED = frozenset(("sla", "tdm", "rescheduling", "cdp", "usage"))  # those policies
 NO_GROUP, NO_QUEUE = "its PodGroup {group} is not there", "queue {queue} is not there, or cannot be used"
 PROMISED = "it gets a place on {node} when others have left it"
@@ -51,6 +52,8 @@ class Sessions:
         self._state: EngineState | None = None  # that the last one was run on
         self._version = -1  # of the nodes, when it had ended
         self._is_waiting = False  # whether any pod has no place
+        self._is_called_for = False  # something has changed that no session has looked at
+        self._ended_at = -PERIOD_S
         self.promises: list[BoundPod] = []  # pods that stand for places that others have yet to leave
         self._told: dict[tuple[str, str], Object] = {}  # statuses of groups and queues, by kind and name
         self.next_due: float | None = None
@@ -77,7 +80,7 @@ class Sessions:
         report = self._report(session)
         self._hold(state, session, report.ending.promised)
         self._state, self._version = state, state.node_version
-        self._is_waiting = bool(report.waiting)
+        self._is_waiting, self._is_called_for, self._ended_at = bool(report.waiting), False, now
         is_timed = bool(self._objects.groups) and _is_timed(configured.configuration)
         self.next_due = now + PERIOD_S if is_timed else None
         return report
@@ -87,7 +90,14 @@ class Sessions:
             return False
         is_changed = self._objects.has_news or state is not self._state
         has_room = self._is_waiting and state.node_version != self._version
-        return is_changed or has_room or (self.next_due is not None and now >= self.next_due)
+        is_time = self.next_due is not None and now >= self.next_due
+        self._is_called_for = self._is_called_for or is_changed or has_room or is_time
+        if not self._is_called_for:
+            return False
+        if len(self._objects.pods) > MANY_PODS and now < self._ended_at + PERIOD_S:
+            self.next_due = self._ended_at + PERIOD_S
+            return False
+        return True
 
     def _hold(self, state: EngineState, session: Session, promised: Mapping[str, Slot]) -> None:
         """Keep others from places that are promised."""

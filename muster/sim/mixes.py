@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from muster.dialects.volcano.jobs import MINIMUM
 from muster.dialects.volcano.names import SCHEDULER as VOLCANO
 from muster.dialects.yunikorn.names import SCHEDULER as YUNIKORN
 from muster.dialects.yunikorn.names import TASK_GROUP_NAME, TASK_GROUPS
@@ -141,13 +140,11 @@ def _plain_pod(chance: Random, name: str) -> Object:
 # Groups of two other systems -----------------------------------------------------------------------------------------
 
 
-def _gang_job(chance: Random, name: str) -> Object:
-    """A job whose pods Volcano would start together."""
-    pods = chance.randint(1, 3)
+def _group_job(chance: Random, name: str) -> Object:
+    """A job whose pods are one of Volcano's groups; without a minimum, which a job that shrinks could not reach."""
     template = _template(chance, {"cpu": "1"})
-    template["metadata"]["annotations"][MINIMUM] = str(pods)
     template["spec"] |= {"schedulerName": VOLCANO, "priorityClassName": chance.choice(tuple(PRIORITIES))}
-    return job(f"gang-{name}", pods, template)
+    return job(f"group-{name}", chance.randint(1, 3), template)
 
 
 def _application_job(chance: Random, name: str) -> Object:
@@ -219,7 +216,7 @@ MIXES = (
         name="groups",
         pools=_CPU_NODES,
         queues=_lending_queues,
-        submit=(_gang_job, _gang_job, _application_job, _small_job, _plain_pod),
+        submit=(_group_job, _group_job, _application_job, _small_job, _plain_pod),
     ),
     Mix(name="elastic", pools=_ELASTIC_NODES, queues=_lending_queues, submit=(_small_job, _plain_pod)),
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
+from muster.controllers import sessions
 from muster.store.kinds import Object
 from muster.store.records import Key
 from tests.controllers.cluster import WORKLOADS, Cluster, node, pod, queue, workload
@@ -204,3 +206,26 @@ async def test_a_pod_without_a_group_gets_one_of_its_own(cluster):
     }
     assert set(cluster.nodes_of_pods().values()) == {"n"}
     assert {one["status"]["phase"] for one in groups.values()} == {"Running"}
+
+
+def test_sessions_of_many_pods_keep_a_pace(monkeypatch):
+    """Each looks at all pods, so that changes are gathered; nothing is lost by it."""
+    monkeypatch.setattr(sessions, "MANY_PODS", 1)
+    begun: list[float] = []
+    run = sessions.run_until_settled
+    monkeypatch.setattr(sessions, "run_until_settled", lambda one, names: (begun.append(one.now), run(one, names)))
+
+    @story
+    async def play(cluster):
+        await cluster.set_up(nodes=[node("n", cpu="8")])
+        await cluster.start()
+        await cluster.add(GROUPS, pod_group("gang", 2))
+        for number in range(6):
+            await cluster.add("pods", member(f"p{number}", "gang", cpu="1"))
+            await cluster.settle(for_s=0.3)
+        await cluster.settle(for_s=3)
+        assert set(cluster.nodes_of_pods().values()) == {"n"}
+        assert phase(cluster, "gang") == "Running"
+
+    play()
+    assert min(after - before for before, after in pairwise(begun[3:])) >= sessions.PERIOD_S
