@@ -19,7 +19,7 @@ from muster.dialects.kueue.lifecycle import QUEUE_STOPPED, SUBMIT_QUEUE_STOPPED,
 from muster.dialects.kueue.names import GROUP
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
-from muster.store.kinds import Object
+from muster.store.kinds import Object, Propagation
 from muster.store.records import Key
 from muster.store.rules import Deletion
 
@@ -90,7 +90,7 @@ class Lifecycle:
         """Delete what a workload stands for: a job without one would be given another."""
         for owner in workload["metadata"].get("ownerReferences") or ():
             for key in self._jobs.owner_keys({"metadata": {"ownerReferences": [owner]}}, turn.key.namespace):
-                await turn.delete(key, Deletion(uid=owner["uid"]))
+                await turn.delete(key, Deletion(uid=owner["uid"], propagation=Propagation.BACKGROUND))
 
 
 def _stop_of(queue: Object | None) -> str | None:
