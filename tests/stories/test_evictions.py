@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from muster.controllers.nodes.simulated import FAILED
 from muster.store.kinds import Propagation
 from muster.store.records import Key
 from muster.store.rules import Deletion
@@ -195,6 +196,49 @@ def test_a_more_important_job_takes_the_place_of_another():
         assert story.has("Admitted") and not story.has("Evicted") and not story.has("Preempted")
 
 
+# Nodes ---------------------------------------------------------------------------------------------------------------
+
+RACKS = [
+    {"name": name, "count": 2, "labels": {"rack": name}, "capacity": {"cpu": "1", "memory": "8Gi"}, "runTime": "24h"}
+    for name in ("a", "b")
+]
+
+
+def fail(story: Lives, node: str) -> None:
+    """A machine is not heard of any more."""
+    story.world.change(Key("nodes", "", node), lambda one: _annotated(one, {FAILED: "true"}))
+
+
+def nodes_of(story: Lives) -> list[str]:
+    return sorted(pod["spec"]["nodeName"] for pod in story.pods() if not pod["metadata"].get("deletionTimestamp"))
+
+
+@pytest.mark.parametrize("topology", ["", "racks"], ids=["by slots alone", "with a topology"])
+def test_pods_of_a_lost_node_move_to_another_and_go_where_there_is_none(topology):
+    with lives(nodes={"pools": RACKS}) as story:
+        if topology:
+            levels = [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]
+            story.create(an_object("Topology", topology, {"levels": levels}))
+            story.change("resourceflavors.kueue.x-k8s.io", "any", topologyName=topology, nodeLabels={"rack": "a"})
+            story.world.run(1)
+        story.create(a_job("train", 1))
+        story.run(30)
+        (first,) = nodes_of(story)
+        fail(story, first)
+        story.run(400)
+        assert story.has("Admitted") and not story.has("Evicted")
+        (second,) = nodes_of(story)
+        assert second != first
+        for node in story.world.all("nodes"):
+            fail(story, node["metadata"]["name"])
+        story.run(400)
+        assert story.status("Evicted") == ("True", "NodeFailures")
+        assert story.status("Requeued") == ("True", "NodeFailures") and not story.has("QuotaReserved")
+        story.world.change(Key("nodes", "", first), _healed)
+        story.run(60)
+        assert story.has("Admitted") and nodes_of(story) == [first]
+
+
 # Checks --------------------------------------------------------------------------------------------------------------
 
 
@@ -285,6 +329,11 @@ def test_workloads_are_forgotten_after_a_while():
 def _annotated(obj, annotations):
     metadata = obj["metadata"]
     return {**obj, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), **annotations}}}
+
+
+def _healed(node):
+    node["metadata"]["annotations"].pop(FAILED)
+    return node
 
 
 def _pod(name):
