@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from muster.apiserver.api import Api
 from muster.app.admitted_client import AdmittedClient
 from muster.app.autoscaling import autoscalers
+from muster.app.checks import outside_of
 from muster.app.config import Configuration
 from muster.app.growth import Growth
 from muster.app.job_control import JobControl, job_feed
@@ -46,7 +47,8 @@ async def live(api: Api, configuration: Configuration, pools: Iterable[Pool] = (
         feed, _client(api, SCHEDULER), api.clock, configuration=configuration, think=asyncio.to_thread
     )
     of_jobs = job_feed(api.store, api.clock, configuration)
-    jobs = JobControl(of_jobs, _client(api, JOBS), api.clock, configuration=configuration)
+    outside = outside_of(api.store, configuration)
+    jobs = JobControl(of_jobs, _client(api, JOBS), api.clock, configuration=configuration, outside=outside)
     client = _client(api, CONTROLLER_MANAGER)
     builtin = run_builtin(api.store, client, api.clock, also=lambda view: autoscalers(api, view))
     async with asyncio.TaskGroup() as group:
