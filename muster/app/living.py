@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from muster.apiserver.api import Api
 from muster.app.admitted_client import AdmittedClient
@@ -24,11 +25,13 @@ from muster.controllers.feed import Feed
 from muster.controllers.loop import Controller, Loop
 from muster.controllers.nodes import pool_sizes
 from muster.controllers.nodes.costs import COSTS
+from muster.controllers.nodes.pool_requests import TEMPLATES, PoolRequests
 from muster.controllers.nodes.pool_sizes import NodePools
 from muster.controllers.nodes.pools import Pool
 from muster.controllers.nodes.simulated import BY_NODE, PODS, node_terms
 from muster.controllers.scheduler import Think, at_once
 from muster.controllers.view import View
+from muster.dialects.kueue.check_kinds import PROVISIONING_REQUESTS
 from muster.store.aio import AsyncStore
 from muster.store.client import Client, PlainClient
 from muster.store.clock import Clock
@@ -75,14 +78,14 @@ async def run_builtin(
 
 
 async def resize(
-    pools: list[Pool], store: AsyncStore, client: Client, clock: Clock, *, think: Think[set[str]] = at_once
+    pools: list[Pool], store: AsyncStore, client: Client, clock: Clock, *, think: Think[Any] = at_once
 ) -> None:
     """Have pools grow and shrink; with a view of its own, which others do without."""
     indexes = {**belonging.INDEXES, **pool_sizes.INDEXES, (PODS, BY_NODE): node_terms}
     view = View(indexes, store.readings)
-    feed = Feed(store, view, clock, resources={*RESOURCES, COSTS.resource})
+    feed = Feed(store, view, clock, resources={*RESOURCES, COSTS.resource, PROVISIONING_REQUESTS, TEMPLATES})
     growth = Growth(view, clock, think)
-    loop = Loop(NodePools(pools, growth), feed, client, clock)
+    loop = Loop(NodePools(pools, growth, PoolRequests(growth.room)), feed, client, clock)
     async with asyncio.TaskGroup() as group:
         group.create_task(feed.run())
         group.create_task(loop.run())
