@@ -35,6 +35,7 @@ _WRITTEN: dict[str, dict[str, tuple[str, ...]]] = {
         f"workloads/status.{GROUP}": ("update",),
     },
     f"clusterqueues.{GROUP}": {f"clusterqueues/status.{GROUP}": ("update",)},
+    f"cohorts.{GROUP}": {f"cohorts/status.{GROUP}": ("update",)},
     f"localqueues.{GROUP}": {f"localqueues/status.{GROUP}": ("update",)},
     f"admissionchecks.{GROUP}": {f"admissionchecks/status.{GROUP}": ("update",)},
     BUDGET_CHECKS: {f"budgetchecks/status.{MUSTER}": ("update",)},  # what was spent
