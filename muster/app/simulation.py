@@ -24,6 +24,7 @@ from muster.controllers.builtin.autoscaler_sources import WrittenMetrics
 from muster.controllers.builtin.autoscaler_targets import KINDS as SCALED_KINDS
 from muster.controllers.builtin.autoscaler_targets import BuiltinTargets
 from muster.controllers.cache import Cache
+from muster.controllers.checks.http import Outside
 from muster.controllers.feed import run_together
 from muster.controllers.leadership import Elector
 from muster.controllers.nodes.pools import Pool
@@ -61,10 +62,13 @@ def simulated_world(
     seed: int = 0,
     configuration: Configuration | None = None,
     has_definitions: bool = False,  # whether kinds can be added
+    outside: Outside | None = None,  # who answers for the servers that checks name
 ) -> World:
     """A cluster with simulated nodes in which everything runs that `muster up` runs, but for the server itself."""
     served = catalog() if has_definitions else _served()
-    world = _Parts(nodes, seed, configuration or Configuration(), served).world(has_definitions=has_definitions)
+    parts = _Parts(nodes, seed, configuration or Configuration(), served)
+    parts.outside = outside
+    world = parts.world(has_definitions=has_definitions)
     world.start()
     return world
 
@@ -100,6 +104,7 @@ class _Parts:
         )
         self._admission = Admission(self._store, Random(f"{seed}/addresses"), jobs=jobs)
         self._scheduling: Scheduling | None = None
+        self.outside: Outside | None = None
         self._election = Election(namespace="kube-system")
 
     def replicas(self, count: int) -> World:
@@ -160,7 +165,13 @@ class _Parts:
 
     def _control_jobs(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         feed = job_feed(link, self._clock, self._configuration)
-        control = JobControl(feed, self._client(link, JOBS), self._clock, configuration=self._configuration)
+        control = JobControl(
+            feed,
+            self._client(link, JOBS),
+            self._clock,
+            configuration=self._configuration,
+            outside=self.outside,
+        )
         return run_together(feed.run(), *control.works())
 
     def _manage(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
