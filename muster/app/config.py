@@ -59,7 +59,7 @@ from muster.model.shapes import (
 )
 
 if TYPE_CHECKING:
-    from muster.dialects.kueue.configuration import AdmissionFairSharing
+    from muster.dialects.kueue.configuration import AdmissionFairSharing, RetentionPolicies, WaitForPodsReady
     from muster.engine.tiers import Tiers
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
@@ -122,6 +122,8 @@ class Configuration:
     gates: FeatureGates = DEFAULT_GATES
     request_rules: RequestRules = field(default_factory=RequestRules)
     queued_by_eviction: bool = True
+    pods_ready: WaitForPodsReady | None = None  # how long pods may take until they are ready; None: for ever
+    retention: RetentionPolicies | None = None  # when workloads are deleted; None: never
     frameworks: tuple[str, ...] | None = None  # the kinds of job that are managed; None: all that are known
     manages_jobs_without_queue: bool = False
     managed_namespaces: Selector = field(default_factory=_all_but_system)
@@ -292,6 +294,8 @@ def _read_kueue(document: Mapping[str, Any], guards: PreemptionGuards) -> Config
         gates=kueue.feature_gates,
         request_rules=kueue.request_rules,
         queued_by_eviction=ready is None or ready.queues_by_eviction,
+        pods_ready=ready,
+        retention=kueue.retention,
         frameworks=kueue.integrations.frameworks,
         manages_jobs_without_queue=kueue.manages_jobs_without_queue,
         managed_namespaces=kueue.managed_namespaces,

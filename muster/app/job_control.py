@@ -12,14 +12,16 @@ from typing import Any
 from muster.apiserver.admission.jobs import JobAdmission, stored_in
 from muster.app.config import Configuration
 from muster.app.plugins import job_kinds
-from muster.controllers import places, pod_groups
+from muster.controllers import lifecycle, places, pod_groups
 from muster.controllers.feed import Changes, Feed
 from muster.controllers.jobs import Jobs, indexes, resources
+from muster.controllers.lifecycle import Lifecycle
 from muster.controllers.loop import Controller, Loop
 from muster.controllers.pod_groups import PodGroups
 from muster.controllers.view import Terms, View
 from muster.dialects.kueue.configuration_frameworks import FRAMEWORKS
 from muster.dialects.kueue.job_admission import JobRules
+from muster.dialects.kueue.lifecycle import LifecycleRules
 from muster.engine.contracts import Carrier, Integration, JobKind
 from muster.store.aio import AsyncStore
 from muster.store.client import Client
@@ -42,6 +44,11 @@ def job_rules(configuration: Configuration) -> JobRules:
     )
 
 
+def lifecycle_rules(configuration: Configuration) -> LifecycleRules:
+    """What a configuration says of the life of workloads."""
+    return LifecycleRules(ready=configuration.pods_ready, retention=configuration.retention)
+
+
 def managed_kinds(configuration: Configuration) -> tuple[JobKind, ...]:
     """The kinds of job that a configuration turns on; all that are known where it names none.
 
@@ -62,12 +69,12 @@ def job_admission(store: Store, configuration: Configuration | None = None) -> J
 
 def job_resources(configuration: Configuration) -> frozenset[str]:
     """What the control of jobs needs to know."""
-    return resources(managed_kinds(configuration)) | {places.PODS}
+    return resources(managed_kinds(configuration)) | lifecycle.RESOURCES | {places.PODS}
 
 
 def job_indexes(configuration: Configuration) -> dict[tuple[str, str], Terms]:
     """What it finds objects by."""
-    return {**indexes(managed_kinds(configuration)), **places.INDEXES, **pod_groups.INDEXES}
+    return {**indexes(managed_kinds(configuration)), **places.INDEXES, **pod_groups.INDEXES, **lifecycle.INDEXES}
 
 
 def job_feed(store: AsyncStore, clock: Clock, configuration: Configuration | None = None) -> Feed:
@@ -85,7 +92,7 @@ class JobControl:
         chosen = configuration or Configuration()
         kinds = managed_kinds(chosen)
         jobs = Jobs(kinds, job_rules(chosen))
-        parts: list[Controller] = [jobs, places.Places()]
+        parts: list[Controller] = [jobs, places.Places(), Lifecycle(jobs, lifecycle_rules(chosen))]
         parts += [PodGroups(kind, jobs) for kind in kinds if isinstance(kind, Integration) and kind.name == POD]
         self.loops = [Loop(one, feed, client, clock) for one in parts]
 

@@ -16,7 +16,8 @@ from muster.controllers import belonging, pod_claims
 from muster.controllers.binder import Binder
 from muster.controllers.cache import NODES, RESOURCES, Cache, Parts
 from muster.controllers.feed import Changes, Feed
-from muster.controllers.loop import Loop
+from muster.controllers.loop import Controller, Loop
+from muster.controllers.node_failures import NodeFailures
 from muster.controllers.scheduler import Decided, Scheduler, Think, at_once
 from muster.controllers.view import View
 from muster.dialects.hami.cards import slice_annotations, whole_slices
@@ -40,7 +41,7 @@ def scheduling_feed(store: AsyncStore, clock: Clock) -> Feed:
 
 
 class Scheduling:
-    """The scheduler and the binder of one cluster."""
+    """The scheduler of one cluster, and what works beside it on the same view."""
 
     def __init__(
         self,
@@ -57,17 +58,20 @@ class Scheduling:
         self.scheduler = Scheduler(Cache(feed.view, self.parts), feed, client, clock, annotate=annotate)
         self.scheduler.think = think
         self.scheduler.keep((configuration or Configuration()).pace)
-        self.binding = Loop(Binder(annotate, self.parts.schedulers), feed, client, clock)
+        beside: list[Controller] = [Binder(annotate, self.parts.schedulers)]
+        if (gates := (configuration or Configuration()).gates).is_on("TASFailedNodeReplacement"):
+            beside.append(NodeFailures(waits_for_pods=not gates.is_on("TASReplaceNodeDueToNotReadyOverFixedTime")))
+        self.beside = [Loop(one, feed, client, clock) for one in beside]
 
     def works(self) -> tuple[Coroutine[Any, Any, None], ...]:
         """What has to be run beside the feed."""
-        return self.scheduler.run(), self.binding.run()
+        return self.scheduler.run(), *(loop.run() for loop in self.beside)
 
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to do but wait."""
         has_rest = self.scheduler.is_pausing or (self.scheduler.is_idle and not self.scheduler.cache.has_news)
-        return has_rest and self.binding.is_idle
+        return has_rest and all(loop.is_idle for loop in self.beside)
 
 
 def parts_of(configuration: Configuration) -> Parts:

@@ -19,6 +19,7 @@ from muster.dialects.kueue.write import (
     status_after_refusal,
     status_after_reserve,
     with_open_checks,
+    withdraw,
 )
 from muster.dialects.pods import POD_SET
 from muster.engine.explain import unready_checks
@@ -85,7 +86,9 @@ class Writer:
         if isinstance(decision, Evict):
             if key_of(decision.workload).resource == PODS:
                 return Removal(key_of(decision.workload), obj["metadata"]["uid"])
-            return _status_write(decision.workload, obj, status_after_eviction(obj, decision, self.now))
+            status = status_after_eviction(obj, decision, self.now)
+            withdraw(obj, status, self.now)
+            return _status_write(decision.workload, obj, status)
         if isinstance(decision, Finish):
             return _status_write(decision.workload, obj, status_after_finish(obj, decision, self.now))
         return None

@@ -64,7 +64,7 @@ class Jobs:
         elif seen.key.resource == WORKLOADS:
             for obj in (seen.before, seen.now):
                 yield from (
-                    key for key in self._owners(obj or {}, seen.key.namespace) if key.resource in self._by_resource
+                    key for key in self.owner_keys(obj or {}, seen.key.namespace) if key.resource in self._by_resource
                 )
             for resource in self._by_resource:
                 for job in view.with_term(resource, "prebuilt", f"{seen.key.namespace}/{seen.key.name}"):
@@ -138,7 +138,7 @@ class Jobs:
     def _ancestors(self, job: Object, view: View) -> Iterator[Object]:
         """The owners that wait themselves; through the others a job does not wait."""
         for _ in range(_OWNERS_MOST):
-            keys = list(self._owners(job, job["metadata"]["namespace"]))
+            keys = list(self.owner_keys(job, job["metadata"]["namespace"]))
             owner = view.get(keys[0]) if keys else None
             if owner is None:
                 return
@@ -146,7 +146,8 @@ class Jobs:
                 yield owner
             job = owner
 
-    def _owners(self, obj: Object, namespace: str) -> Iterator[Key]:
+    def owner_keys(self, obj: Object, namespace: str) -> Iterator[Key]:
+        """The jobs, and what carries its queue on, that control an object."""
         for owner in (obj.get("metadata") or {}).get("ownerReferences") or ():
             group = owner["apiVersion"].rpartition("/")[0]
             kind = self._by_kind.get((group, owner["kind"])) if owner.get("controller") else None

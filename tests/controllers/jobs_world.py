@@ -12,13 +12,16 @@ from typing import Any
 from muster.apiserver.admission.jobs import JobAdmission, stored_in
 from muster.app.kinds import catalog
 from muster.app.plugins import job_kinds
+from muster.controllers import lifecycle, places
 from muster.controllers.events import EVENTS
 from muster.controllers.feed import Feed
 from muster.controllers.jobs import Jobs, indexes, resources
+from muster.controllers.lifecycle import Lifecycle
 from muster.controllers.loop import Loop
 from muster.controllers.view import View
 from muster.dialects.kueue.job_admission import JobRules
 from muster.dialects.kueue.job_steps import WORKLOADS
+from muster.dialects.kueue.lifecycle import LifecycleRules
 from muster.model.times import moment_text
 from muster.store.aio import AsyncStore
 from muster.store.client import PlainClient
@@ -84,10 +87,13 @@ class World:
 
     def start(self) -> None:
         """Run a reconciler that knows nothing yet."""
-        view = View(indexes(KINDS))
-        feed = Feed(self.front, view, self.clock, resources=resources(KINDS))
-        self.loop = Loop(Jobs(KINDS, self.rules), feed, self.client, self.clock)
-        self.tasks = [asyncio.create_task(feed.run()), asyncio.create_task(self.loop.run())]
+        view = View({**indexes(KINDS), **places.INDEXES, **lifecycle.INDEXES})
+        followed = resources(KINDS) | lifecycle.RESOURCES
+        feed = Feed(self.front, view, self.clock, resources=followed)
+        jobs = Jobs(KINDS, self.rules)
+        controllers = (jobs, Lifecycle(jobs, LifecycleRules()))
+        self.loops = [Loop(one, feed, self.client, self.clock) for one in controllers]
+        self.tasks = [asyncio.create_task(one.run()) for one in (feed, *self.loops)]
 
     async def stop(self) -> None:
         for task in self.tasks:
@@ -122,7 +128,7 @@ class World:
                 self.client.is_dead, self.client.dies_at = False, -1
                 self.start()
                 quiet = 0
-            quiet = quiet + 1 if self.loop.is_idle else 0
+            quiet = quiet + 1 if all(loop.is_idle for loop in self.loops) else 0
             due_s = self.clock.next_due_s()
             if due_s is not None and due_s - self.clock.monotonic_s() < TRIED_AGAIN_S:
                 self.clock.advance_to(due_s)

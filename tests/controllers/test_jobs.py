@@ -122,7 +122,7 @@ def test_an_evicted_job_comes_back_as_it_was():
     ("reason", "want"),
     [
         pytest.param("Preempted", "True", id="for another: it waits again at once"),
-        pytest.param("PodsReadyTimeout", "False", id="for its own sake: somebody lets it back"),
+        pytest.param("Maintenance", "False", id="for its own sake: somebody lets it back"),
     ],
 )
 def test_an_evicted_workload_is_requeued_or_held(reason, want):

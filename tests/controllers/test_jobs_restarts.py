@@ -145,7 +145,7 @@ def _assert_at_rest(world: World, originals: dict[str, Object], *, is_hasty: boo
     if not is_running:
         first = originals.setdefault(_uid(job), job["spec"]["template"])
         assert job["spec"]["template"] == first, "its template is not as it was"
-    if not is_admitted and "deletionTimestamp" not in workload["metadata"]:
+    if not has_quota and "deletionTimestamp" not in workload["metadata"]:
         assert "admission" not in (workload.get("status") or {})
         assert count == min(job["spec"]["parallelism"], 3)
 

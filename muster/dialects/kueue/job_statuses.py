@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.dialects.kueue.read_workloads import NO_CONDITION, Condition, read_conditions
-from muster.dialects.kueue.write import Conditions, counted, status_of
-from muster.model.fields import INT32_MAX, Fields
+from muster.dialects.kueue.write import Conditions, status_of, withdraw
+from muster.model.fields import Fields
 
 Status = dict[str, Any]
 DEACTIVATED = "Deactivated"
@@ -42,14 +42,6 @@ def finished(workload: Fields, reason: str, message: str, now: float) -> Status:
     return status
 
 
-def deactivated(workload: Fields, now: float) -> Status:
-    """The status of a workload that was switched off while it held quota."""
-    status = status_of(workload.values)
-    Conditions(workload.values, status, now).set("Evicted", True, DEACTIVATED, "The workload is deactivated")
-    status["schedulingStats"] = counted(status.get("schedulingStats"), DEACTIVATED)
-    return status
-
-
 def reactivated(workload: Fields, now: float) -> Status:
     """The status of a workload that was switched on again: it waits in line as if it were new."""
     status = status_of(workload.values)
@@ -63,14 +55,11 @@ def released(workload: Fields, now: float) -> Status:
     status = status_of(workload.values)
     status.pop("admission", None)
     evicted, message = condition_of(workload, "Evicted"), message_of(workload, "Evicted")
-    admitted = condition_of(workload, "Admitted")
+    withdraw(workload.values, status, now)  # where somebody else has evicted it, and left that out
     conditions = Conditions(workload.values, status, now)
     conditions.set("Requeued", evicted.reason in REQUEUED_AT_ONCE, evicted.reason, message)
     conditions.set("QuotaReserved", False, "Pending", message)
-    if admitted.is_true:
-        conditions.set("Admitted", False, "NoReservation", "The workload has no reservation")
-        past_s = workload.child("status").integer("accumulatedPastExecutionTimeSeconds")
-        status["accumulatedPastExecutionTimeSeconds"] = min(INT32_MAX, past_s + max(0, int(now - admitted.at)))
+    conditions.set("Admitted", False, "NoReservation", "The workload has no reservation")
     return status
 
 

@@ -193,14 +193,8 @@ def _classified(case: Case, workload: Fields, made: Fields) -> Step | None:
 
 
 def _noted(case: Case, workload: Fields) -> Step | None:
-    """What the status of a workload tells of its job, and of being switched on and off."""
-    requeued = statuses.condition_of(workload, "Requeued")
+    """What the status of a workload tells of its job."""
     is_evicted = has_condition(workload, "Evicted")
-    if not workload.child("spec").flag("active", True):
-        if has_quota(workload) and not is_evicted:
-            return _status(workload, statuses.deactivated(workload, case.now))
-    elif requeued.is_false and requeued.reason == statuses.DEACTIVATED and not has_quota(workload):
-        return _status(workload, statuses.reactivated(workload, case.now))
     is_counted = has_condition(workload, "Admitted") and case.surroundings.gates.is_on("ReclaimablePods")
     done = case.integration.reclaimable(case.job) if is_counted else {}
     if (status := statuses.reclaimed(workload, done)) is not None:

@@ -8,11 +8,11 @@ from typing import Any
 
 from muster.dialects.kueue.slots_text import CONDITIONS, REASON, slots_messages
 from muster.dialects.kueue.topology_assignment import compacted
-from muster.model.fields import INT64_MAX
+from muster.model.fields import INT32_MAX, INT64_MAX, Fields
 from muster.model.plan import Amend, Decision, Evict, Finish, Plan, Requeue, Reserve
 from muster.model.reason import Code, Verdict
 from muster.model.resources import amount_text
-from muster.model.times import moment_text
+from muster.model.times import moment, moment_text
 from muster.model.workload import Admission, PodSet, PodSetAdmission
 
 # Kueue's condition reasons for codes that are finer than its own.
@@ -90,6 +90,30 @@ def status_after_eviction(obj: Mapping[str, Any], decision: Evict, now: float) -
     return status
 
 
+def withdraw(obj: Mapping[str, Any], status: dict[str, Any], now: float) -> None:
+    """Take a workload's leave to run out of its status, as part of the write that evicts it.
+
+    The time that it ran is kept, and what checks said of it counts no more.
+    """
+    conditions = Conditions(obj, status, now)
+    if (since := conditions.true_since("Admitted")) is not None:
+        conditions.set("Admitted", False, "Evicted", "The workload is evicted")
+        past_s = status.get("accumulatedPastExecutionTimeSeconds") or 0
+        status["accumulatedPastExecutionTimeSeconds"] = min(INT32_MAX, past_s + max(0, int(now - since)))
+    if checks := status.get("admissionChecks"):
+        status["admissionChecks"] = [_reopened(check, now) for check in checks]
+
+
+def _reopened(check: Mapping[str, Any], now: float) -> dict[str, Any]:
+    """A check that has to be passed anew; one that asked for another try is on its next one."""
+    before = check.get("state") or "Pending"
+    kept = {name: check[name] for name in ("name", "retryCount") if name in check}
+    if before == "Retry":
+        kept["retryCount"] = min(INT32_MAX, (check.get("retryCount") or 0) + 1)
+    message = f"Reset to Pending after eviction. Previously: {before}"
+    return {**kept, "state": "Pending", "message": message, "lastTransitionTime": moment_text(now)}
+
+
 def eviction_reason(decision: Evict) -> str:
     """Kueue's eviction reason of a decision."""
     code = decision.reason.code
@@ -155,7 +179,9 @@ def with_open_checks(status: dict[str, Any], names: Iterable[str], now: float) -
         "message": "Reset to Pending with the reservation",
         "lastTransitionTime": moment_text(now),
     }
-    return {**status, "admissionChecks": [{"name": name, **state} for name in names]}
+    tried = {one["name"]: one["retryCount"] for one in status.get("admissionChecks") or () if "retryCount" in one}
+    checks = [{"name": name, **state, **({"retryCount": tried[name]} if name in tried else {})} for name in names]
+    return {**status, "admissionChecks": checks}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,16 +261,16 @@ def status_of(obj: Mapping[str, Any]) -> dict[str, Any]:
     return dict(obj.get("status") or {})
 
 
-def counted(stats: Mapping[str, Any] | None, reason: str) -> dict[str, Any]:
+def counted(stats: Mapping[str, Any] | None, reason: str, cause: str = "") -> dict[str, Any]:
     """Eviction counts with one more."""
     result = dict(stats or {})
     evictions = [dict(item) for item in result.get("evictions") or ()]
     for item in evictions:
-        if item.get("reason") == reason and not item.get("underlyingCause"):
+        if item.get("reason") == reason and (item.get("underlyingCause") or "") == cause:
             item["count"] = item.get("count", 0) + 1
             break
     else:
-        evictions.append({"reason": reason, "underlyingCause": "", "count": 1})
+        evictions.append({"reason": reason, "underlyingCause": cause, "count": 1})
     result["evictions"] = evictions
     return result
 
@@ -270,6 +296,18 @@ class Conditions:
         item.update(status=text, reason=reason, message=message)
         if self._generation:
             item["observedGeneration"] = self._generation
+
+    def true_since(self, type_: str) -> float | None:
+        """Since when a condition is true; `None` where it is not."""
+        item = self._find(type_)
+        if item is None or item.get("status") != "True":
+            return None
+        return moment(Fields(item), "lastTransitionTime") or 0.0
+
+    def remove(self, type_: str) -> None:
+        """Take a condition out."""
+        if (item := self._find(type_)) is not None:
+            self._items.remove(item)
 
     def reset(self, type_: str, reason: str) -> None:
         """Make a condition false that was true before; one that is not there stays away."""
