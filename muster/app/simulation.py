@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NoReturn
 
 from muster.apiserver.admission import Admission, Checks
 from muster.apiserver.definitions.establishing import Definitions
@@ -16,6 +16,7 @@ from muster.app.first_objects import first_objects
 from muster.app.job_control import JobControl, job_admission, job_feed
 from muster.app.kinds import catalog
 from muster.app.living import CONTROLLER_MANAGER, JOBS, NODE_POOLS, SCHEDULER, resize, run_builtin
+from muster.app.multikueue import multikueue
 from muster.app.node_pools import pools_of
 from muster.app.nodes import NodeOptions, Nodes
 from muster.app.scheduling import Scheduling, scheduling_feed
@@ -26,10 +27,12 @@ from muster.controllers.builtin.autoscaler_targets import BuiltinTargets
 from muster.controllers.cache import Cache
 from muster.controllers.feed import run_together
 from muster.controllers.leadership import Elector
+from muster.controllers.multikueue.clusters import Open
 from muster.controllers.nodes.pools import Pool
 from muster.controllers.tidying import Tidying
 from muster.controllers.view import View
 from muster.model.election import Election
+from muster.model.errors import InvalidObject
 from muster.model.usage import NoUsages
 from muster.sim.mixes import Mix
 from muster.sim.network import Network
@@ -49,16 +52,23 @@ REPLICAS = 3
 VOLUMES = Path("/volumes")  # where folders of claims would be; nobody looks
 
 
+def _nowhere(_cluster: Object) -> NoReturn:
+    raise InvalidObject("spec.clusterSource", "leads nowhere", "there is one simulated cluster")
+
+
 def simulated_world(
     nodes: tuple[Pool, ...],
     *,
     seed: int = 0,
     configuration: Configuration | None = None,
     has_definitions: bool = False,  # whether kinds can be added
+    beside: World | None = None,  # another cluster, with which it shares time
+    open_: Open = _nowhere,  # the way to other clusters
 ) -> World:
     """A cluster with simulated nodes in which everything runs that `muster up` runs, but for the server itself."""
     served = catalog() if has_definitions else _served()
-    world = _Parts(nodes, seed, configuration or Configuration(), served).world(has_definitions=has_definitions)
+    parts = _Parts(nodes, seed, configuration or Configuration(), served, beside=beside, open_=open_)
+    world = parts.world(has_definitions=has_definitions)
     world.start()
     return world
 
@@ -77,12 +87,23 @@ def take_over_ground(mix: Mix, seed: int) -> World:
 class _Parts:
     """What a world is made of, and the scheduler that was started in it last."""
 
-    def __init__(self, nodes: tuple[Pool, ...], seed: int, configuration: Configuration, served: Catalog) -> None:
+    def __init__(
+        self,
+        nodes: tuple[Pool, ...],
+        seed: int,
+        configuration: Configuration,
+        served: Catalog,
+        *,
+        beside: World | None = None,
+        open_: Open = _nowhere,
+    ) -> None:
         self._catalog = served
         self._nodes = nodes
         self._seed = seed
         self._configuration = configuration
-        self._clock = VirtualClock(START_S)
+        self._clock = VirtualClock(START_S) if beside is None else beside.clock
+        self._loop = None if beside is None else beside.loop
+        self._open = open_
         self._store = MemoryStore(self._clock)
         jobs = job_admission(self._store, configuration)
         self._objects = Objects(
@@ -116,7 +137,7 @@ class _Parts:
         for change in first_objects(self._objects, self._store, VOLUMES):
             self._store.write(change)
         cluster = Cluster(objects=self._objects, complete=self._admission.complete_new, processes=processes)
-        return World(self._clock, self._store, cluster, network)
+        return World(self._clock, self._store, cluster, network, loop=self._loop)
 
     def _others(self) -> dict[str, Process]:
         """What runs besides Muster's own managers."""
@@ -153,8 +174,10 @@ class _Parts:
 
     def _control_jobs(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         feed = job_feed(link, self._clock, self._configuration)
-        control = JobControl(feed, self._client(link, JOBS), self._clock, configuration=self._configuration)
-        return run_together(feed.run(), *control.works())
+        client, chosen = self._client(link, JOBS), self._configuration
+        control = JobControl(feed, client, self._clock, configuration=chosen)
+        sending = multikueue(feed, client, self._clock, configuration=chosen, open_=self._open)
+        return run_together(feed.run(), *control.works(), *sending.works())
 
     def _manage(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         way = link.store

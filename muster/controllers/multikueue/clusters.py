@@ -121,7 +121,7 @@ class Clusters:
     async def _keep(self, link: Link, obj: Object) -> None:
         wait_s = FIRST_WAIT_S
         while True:
-            has_worked = False
+            told = link.problem
             try:
                 async with self.open(obj) as remote:
                     await run_together(remote.run(), self._use(link, remote))
@@ -131,11 +131,12 @@ class Clusters:
                 link.reason, link.problem = "ClientConnectionFailed", str(problem) or type(problem).__name__
             except Exception as problem:
                 # Whatever a server answers that no server should: it is the end of this connection alone.
-                told = f"it answers what cannot be read ({type(problem).__name__}: {problem})"
-                link.reason, link.problem = "ClientConnectionFailed", told
+                link.reason = "ClientConnectionFailed"
+                link.problem = f"it answers what cannot be read ({type(problem).__name__}: {problem})"
             has_worked, link.view, link.loop = link.view is not None, None, None
-            log.warning("cluster %s cannot be reached: %s", link.name, link.problem)
-            self.hearing.link_changed(link.name)
+            if has_worked or link.problem != told:
+                log.warning("cluster %s cannot be reached: %s", link.name, link.problem)
+                self.hearing.link_changed(link.name)
             wait_s = FIRST_WAIT_S if has_worked else min(LONGEST_WAIT_S, 2 * wait_s)
             await self.clock.sleep(wait_s)
 
