@@ -130,7 +130,7 @@ class Configuration:
     pods_ready: WaitForPodsReady | None = None  # how long pods may take until they are ready; None: for ever
     retention: RetentionPolicies | None = None  # when workloads are deleted; None: never
     multikueue: MultiKueueSettings | None = None  # how workloads are sent to other clusters; None: as Kueue does
-    secrets_namespace: str = "kueue-system"  # where the credentials for other clusters are
+    secrets_namespace: str = ""  # where the credentials for other clusters are; empty: where Muster is
     frameworks: tuple[str, ...] | None = None  # the kinds of job that are managed; None: all that are known
     manages_jobs_without_queue: bool = False
     managed_namespaces: Selector = field(default_factory=_all_but_system)

@@ -8,8 +8,11 @@ from __future__ import annotations
 from muster.app.config import Configuration
 from muster.app.job_control import managed_kinds
 from muster.controllers.feed import Changes
+from muster.controllers.jobs import indexes
 from muster.controllers.multikueue.clusters import Open
-from muster.controllers.multikueue.parts import MultiKueue
+from muster.controllers.multikueue.parts import MultiKueue, sent_kinds
+from muster.controllers.multikueue.remote import ReadSecret, Ways, opener
+from muster.controllers.multikueue.sender import CLUSTER_QUEUES, LOCAL_QUEUES
 from muster.dialects.kueue.multikueue import SendingRules
 from muster.engine.dispatch import Dispatch, Preference
 from muster.store.client import Client
@@ -44,6 +47,23 @@ def _dispatch(name: str, step: int) -> Dispatch:
     if name in BEST:
         return Dispatch(step=1, preference=BEST[name])
     return Dispatch(is_outside=True)
+
+
+def ways_out(configuration: Configuration, clock: Clock, secret: ReadSecret) -> Open:
+    """The way to other clusters by the kubeconfigs in Secrets of this one, and in files."""
+    rules = sending_rules(configuration)
+    kinds = sent_kinds(managed_kinds(configuration))
+    is_by_best = rules.dispatch.preference is not Preference.AS_LISTED
+    return opener(
+        Ways(
+            secret=secret,
+            clock=clock,
+            origin=rules.origin,
+            jobs=tuple(kind.resource for kind in kinds),
+            queues=(LOCAL_QUEUES, CLUSTER_QUEUES) if is_by_best else (),
+            indexes=indexes(kinds),
+        )
+    )
 
 
 def multikueue(feed: Changes, client: Client, clock: Clock, *, configuration: Configuration, open_: Open) -> MultiKueue:

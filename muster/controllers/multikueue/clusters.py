@@ -39,8 +39,13 @@ _MESSAGE_MOST = 300
 class Remote(Protocol):
     """An open connection to a cluster."""
 
-    feed: Changes
-    client: Client
+    @property
+    def feed(self) -> Changes:
+        """What is known of the cluster."""
+
+    @property
+    def client(self) -> Client:
+        """Who writes there."""
 
     async def run(self) -> None:
         """Keep the feed up to date until cancelled."""

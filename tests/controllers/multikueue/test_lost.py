@@ -1,4 +1,4 @@
-"""Clusters that are lost, for a while or for good: every job ends, and none runs in two clusters that can be reached."""
+"""Clusters that are lost, for a while or for good: every job ends, and none runs in two that can be reached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from muster.store.kinds import Object, Propagation
 from muster.store.records import Key
 from muster.store.rules import Deletion
 from tests.controllers.multikueue.worlds import JOBS, WORKLOADS, Worlds, a_job, condition
-from tests.support import proof_count
+from tests.support import is_full_proof
 
 LOST_S = 900.0
 JOBS_SENT = 8
@@ -77,7 +77,7 @@ def test_a_job_that_is_deleted_here_goes_there(worlds: Worlds):
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("seed", range(proof_count(100)))
+@pytest.mark.parametrize("seed", range(100 if is_full_proof() else 2))
 def test_whenever_clusters_are_lost_all_jobs_end_and_none_twice(seed: int):
     chance = Random(f"{seed}/lost")
     worlds = Worlds(seed=seed)
