@@ -118,8 +118,7 @@ class Clusters:
         try:
             await asyncio.get_running_loop().create_future()
         finally:
-            for link in self.links.values():
-                await _end(link)
+            await _end(*self.links.values())
 
     # One connection --------------------------------------------------------------------------------------------------
 
@@ -181,11 +180,13 @@ def lost_at(cluster: Object | None) -> float | None:
     return None
 
 
-async def _end(link: Link) -> None:
-    link.view = link.loop = None
-    if link.task is not None:
-        link.task.cancel()
-        await asyncio.gather(link.task, return_exceptions=True)
+async def _end(*links: Link) -> None:
+    tasks = [link.task for link in links if link.task is not None]
+    for link in links:
+        link.view = link.loop = None
+    for task in tasks:
+        task.cancel()  # all of them before any is waited for: whoever waits may be cancelled once more
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _source(obj: Object) -> Any:
