@@ -59,7 +59,12 @@ from muster.model.shapes import (
 )
 
 if TYPE_CHECKING:
-    from muster.dialects.kueue.configuration import AdmissionFairSharing, RetentionPolicies, WaitForPodsReady
+    from muster.dialects.kueue.configuration import (
+        AdmissionFairSharing,
+        MultiKueueSettings,
+        RetentionPolicies,
+        WaitForPodsReady,
+    )
     from muster.engine.tiers import Tiers
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
@@ -124,6 +129,8 @@ class Configuration:
     queued_by_eviction: bool = True
     pods_ready: WaitForPodsReady | None = None  # how long pods may take until they are ready; None: for ever
     retention: RetentionPolicies | None = None  # when workloads are deleted; None: never
+    multikueue: MultiKueueSettings | None = None  # how workloads are sent to other clusters; None: as Kueue does
+    secrets_namespace: str = ""  # where the credentials for other clusters are; empty: where Muster is
     frameworks: tuple[str, ...] | None = None  # the kinds of job that are managed; None: all that are known
     manages_jobs_without_queue: bool = False
     managed_namespaces: Selector = field(default_factory=_all_but_system)
@@ -296,6 +303,8 @@ def _read_kueue(document: Mapping[str, Any], guards: PreemptionGuards) -> Config
         queued_by_eviction=ready is None or ready.queues_by_eviction,
         pods_ready=ready,
         retention=kueue.retention,
+        multikueue=kueue.multikueue,
+        secrets_namespace=kueue.namespace,
         frameworks=kueue.integrations.frameworks,
         manages_jobs_without_queue=kueue.manages_jobs_without_queue,
         managed_namespaces=kueue.managed_namespaces,

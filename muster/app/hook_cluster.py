@@ -19,7 +19,13 @@ from muster.store.records import Key
 
 # What is looked at for each job that comes. There are few of these, and they seldom change.
 FOLLOWED = frozenset(
-    {"namespaces", *(f"{plural}.{GROUP}" for plural in ("clusterqueues", "localqueues", "workloadpriorityclasses"))}
+    {
+        "namespaces",
+        *(
+            f"{plural}.{GROUP}"
+            for plural in ("admissionchecks", "clusterqueues", "localqueues", "workloadpriorityclasses")
+        ),
+    }
 )
 _OWN = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}}
 

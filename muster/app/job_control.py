@@ -19,6 +19,7 @@ from muster.controllers.feed import Changes, Feed
 from muster.controllers.jobs import Jobs, indexes, resources
 from muster.controllers.lifecycle import Lifecycle
 from muster.controllers.loop import Controller, Loop
+from muster.controllers.multikueue import local as multikueue
 from muster.controllers.pod_groups import PodGroups
 from muster.controllers.view import Terms, View
 from muster.dialects.kueue.configuration_frameworks import FRAMEWORKS
@@ -71,7 +72,8 @@ def job_admission(store: Store, configuration: Configuration | None = None) -> J
 
 def job_resources(configuration: Configuration) -> frozenset[str]:
     """What the control of jobs needs to know."""
-    return resources(managed_kinds(configuration)) | lifecycle.RESOURCES | check_resources() | {places.PODS}
+    of_kinds = resources(managed_kinds(configuration))
+    return of_kinds | lifecycle.RESOURCES | check_resources() | multikueue.RESOURCES | {places.PODS}
 
 
 def job_indexes(configuration: Configuration) -> dict[tuple[str, str], Terms]:

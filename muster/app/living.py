@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from muster.apiserver.admission.jobs import stored_in
 from muster.apiserver.api import Api
 from muster.app.admitted_client import AdmittedClient
 from muster.app.autoscaling import autoscalers
@@ -16,6 +17,7 @@ from muster.app.checks import outside_of
 from muster.app.config import Configuration
 from muster.app.growth import Growth
 from muster.app.job_control import JobControl, job_feed
+from muster.app.multikueue import multikueue, ways_out
 from muster.app.scheduling import Scheduling, scheduling_feed
 from muster.controllers import belonging
 from muster.controllers.builtin import CONTROLLERS, FOLLOWED, INDEXES
@@ -23,6 +25,7 @@ from muster.controllers.builtin.autoscaler import RESOURCES as AUTOSCALING
 from muster.controllers.cache import RESOURCES
 from muster.controllers.feed import Feed
 from muster.controllers.loop import Controller, Loop
+from muster.controllers.multikueue.remote import ReadSecret
 from muster.controllers.nodes import pool_sizes
 from muster.controllers.nodes.costs import COSTS
 from muster.controllers.nodes.pool_requests import TEMPLATES, PoolRequests
@@ -35,12 +38,17 @@ from muster.dialects.kueue.check_kinds import PROVISIONING_REQUESTS
 from muster.store.aio import AsyncStore
 from muster.store.client import Client, PlainClient
 from muster.store.clock import Clock
+from muster.store.kinds import Object
+from muster.store.records import Key
 
 # The users that they write as.
 SCHEDULER = "system:kube-scheduler"
 CONTROLLER_MANAGER = "system:kube-controller-manager"
 JOBS = "muster-jobs"
 NODE_POOLS = "muster-node-pools"
+SECRETS_NAMESPACE = (
+    "kueue-system"  # where credentials for other clusters are, unless a configuration names another
+)
 
 
 async def live(api: Api, configuration: Configuration, pools: Iterable[Pool] = ()) -> None:
@@ -52,10 +60,12 @@ async def live(api: Api, configuration: Configuration, pools: Iterable[Pool] = (
     of_jobs = job_feed(api.store, api.clock, configuration)
     outside = outside_of(api.store, configuration)
     jobs = JobControl(of_jobs, _client(api, JOBS), api.clock, configuration=configuration, outside=outside)
+    open_ = ways_out(configuration, api.clock, _secrets(api, configuration.secrets_namespace or SECRETS_NAMESPACE))
+    sending = multikueue(of_jobs, _client(api, JOBS), api.clock, configuration=configuration, open_=open_)
     client = _client(api, CONTROLLER_MANAGER)
     builtin = run_builtin(api.store, client, api.clock, also=lambda view: autoscalers(api, view))
     async with asyncio.TaskGroup() as group:
-        for work in (builtin, feed.run(), *scheduler.works(), of_jobs.run(), *jobs.works()):
+        for work in (builtin, feed.run(), *scheduler.works(), of_jobs.run(), *jobs.works(), *sending.works()):
             group.create_task(work)
         if changing := [pool for pool in pools if pool.is_elastic or pool.price]:
             client = _client(api, NODE_POOLS)
@@ -89,6 +99,15 @@ async def resize(
     async with asyncio.TaskGroup() as group:
         group.create_task(feed.run())
         group.create_task(loop.run())
+
+
+def _secrets(api: Api, namespace: str) -> ReadSecret:
+    look = stored_in(api.store.store)
+
+    async def secret(name: str) -> Object | None:
+        return look(Key("secrets", namespace, name))
+
+    return secret
 
 
 def _client(api: Api, user: str) -> Client:

@@ -22,6 +22,7 @@ from muster.app.config import Configuration
 from muster.app.hook_cluster import KubeCluster
 from muster.app.hooks import HookOptions, WebhookServer
 from muster.app.job_control import JobControl, job_indexes, job_resources
+from muster.app.multikueue import multikueue, ways_out
 from muster.app.played_nodes import PlayedNodes
 from muster.app.scheduling import INDEXES, Scheduling
 from muster.controllers.cache import RESOURCES
@@ -36,11 +37,13 @@ from muster.controllers.view import View
 from muster.store.clock import Clock, RealClock
 from muster.store.errors import StoreError
 from muster.store.identities import Identities
+from muster.store.kinds import Object
 from muster.store.kube import Kube, Limits
 from muster.store.kube_client import KubeClient
 from muster.store.kube_config import Access
 from muster.store.kube_events import TellingClient
 from muster.store.readings import Readings
+from muster.store.records import Key
 
 log = logging.getLogger(__name__)
 SCHEDULERS = frozenset({"muster", "volcano", "yunikorn"})  # whose pods are bound where nothing is configured
@@ -129,6 +132,12 @@ async def work(kube: Kube, clock: Clock, options: ManageOptions, on_ready: Calla
     scheduling = Scheduling(feed, client, clock, configuration=chosen, think=asyncio.to_thread)
     outside = outside_of_cluster(plain, chosen)
     jobs = JobControl(feed, client, clock, configuration=chosen, outside=outside)
+    namespace = chosen.secrets_namespace or options.access.namespace
+
+    async def secret(name: str) -> Object | None:
+        return await plain.find(Key("secrets", namespace, name))
+
+    sending = multikueue(feed, client, clock, configuration=chosen, open_=ways_out(chosen, clock, secret))
     nodes = PlayedNodes(options.pools, feed, client, clock)
     beside_hooks = () if options.hooks is None else (Loop(DefaultQueues(), feed, client, clock),)
 
@@ -138,6 +147,7 @@ async def work(kube: Kube, clock: Clock, options: ManageOptions, on_ready: Calla
         await nodes.register()
         on_ready()
         loops = (loop.run() for loop in beside_hooks)
-        await run_together(*scheduling.works(), *jobs.works(), *nodes.works(), *loops)
+        works = (*scheduling.works(), *jobs.works(), *sending.works(), *nodes.works(), *loops)
+        await run_together(*works)
 
     await run_together(feed.run(), client.run(), decide())

@@ -19,7 +19,7 @@ from muster.dialects.kueue.check_kinds import OWN as OWN_KINDS
 from muster.dialects.kueue.kinds import KINDS
 from muster.dialects.kueue.names import GROUP
 from muster.dialects.volcano.definitions import KINDS as VOLCANO_KINDS
-from muster.engine.contracts import JobKind
+from muster.engine.contracts import Integration, JobKind
 from muster.store.kinds import Object
 
 Right = tuple[str, str]  # a resource as the store calls it, with a part behind a slash, and a verb
@@ -41,6 +41,8 @@ _WRITTEN: dict[str, dict[str, tuple[str, ...]]] = {
     BUDGET_CHECKS: {f"budgetchecks/status.{MUSTER}": ("update",)},  # what was spent
     PROVISIONING_REQUESTS: {PROVISIONING_REQUESTS: ("create", "delete")},
     "podtemplates": {"podtemplates": ("create",)},
+    # Whether other clusters can be reached.
+    f"multikueueclusters.{GROUP}": {f"multikueueclusters/status.{GROUP}": ("update",)},
     # A pod is given its place by a binding, let go by its gates, and told of in its status why it waits.
     "pods": {"pods": ("update", "delete"), "pods/binding": ("create",), "pods/status": ("update",)},
     "persistentvolumeclaims": {"persistentvolumeclaims": ("update",)},  # which node a claim is for
@@ -70,8 +72,8 @@ def _of_jobs(kind: JobKind) -> Iterator[Right]:
     plural, _, group = kind.resource.partition(".")
     end = f".{group}" if group else ""
     yield from ((kind.resource, verb) for verb in ("get", *kind.written))
-    if kind.writes_status:
-        yield f"{plural}/status{end}", "update"  # what is left of its last run
+    if kind.writes_status or (isinstance(kind, Integration) and kind.suspend is not None):
+        yield f"{plural}/status{end}", "update"  # what is left of its last run, or how it stands in another cluster
     yield f"{plural}/finalizers{end}", "update"  # so that its workload can be its own
 
 
@@ -95,7 +97,7 @@ def _of_certificates() -> list[Object]:
 
 
 def own_rules() -> list[Object]:
-    """The rules of the Role in Muster's own namespace: who leads, and the certificate of the webhooks."""
+    """The rules of the Role in Muster's own namespace: who leads, the webhooks' certificate, ways to other clusters."""
     secret = WebhookSettings().secret
     return [
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
@@ -105,8 +107,9 @@ def own_rules() -> list[Object]:
             "resourceNames": [LEASE],
             "verbs": ["get", "update"],
         },
-        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
-        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret], "verbs": ["get", "update"]},
+        # Those by which other clusters are reached are read, whatever they are called.
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "get"]},
+        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret], "verbs": ["update"]},
     ]
 
 

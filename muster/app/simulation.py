@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NoReturn
 
 from muster.apiserver.admission import Admission, Checks
 from muster.apiserver.definitions.establishing import Definitions
@@ -16,6 +16,7 @@ from muster.app.first_objects import first_objects
 from muster.app.job_control import JobControl, job_admission, job_feed
 from muster.app.kinds import catalog
 from muster.app.living import CONTROLLER_MANAGER, JOBS, NODE_POOLS, SCHEDULER, resize, run_builtin
+from muster.app.multikueue import multikueue
 from muster.app.node_pools import pools_of
 from muster.app.nodes import NodeOptions, Nodes
 from muster.app.scheduling import Scheduling, scheduling_feed
@@ -27,11 +28,13 @@ from muster.controllers.cache import Cache
 from muster.controllers.checks.http import Outside
 from muster.controllers.feed import run_together
 from muster.controllers.leadership import Elector
+from muster.controllers.multikueue.clusters import Open
 from muster.controllers.nodes.pools import Pool
 from muster.controllers.tidying import Tidying
 from muster.controllers.view import View
 from muster.dialects.volcano.names import POD_GROUP, POD_GROUPS, QUEUE, QUEUES, SCHEDULING
 from muster.model.election import Election
+from muster.model.errors import InvalidObject
 from muster.model.usage import NoUsages
 from muster.sim.mixes import Mix
 from muster.sim.network import Network
@@ -56,6 +59,10 @@ _GROUPS = {
 }
 
 
+def _nowhere(_cluster: Object) -> NoReturn:
+    raise InvalidObject("spec.clusterSource", "leads nowhere", "there is one simulated cluster")
+
+
 def simulated_world(
     nodes: tuple[Pool, ...],
     *,
@@ -63,10 +70,12 @@ def simulated_world(
     configuration: Configuration | None = None,
     has_definitions: bool = False,  # whether kinds can be added
     outside: Outside | None = None,  # who answers for the servers that checks name
+    beside: World | None = None,  # another cluster, with which it shares time
+    open_: Open = _nowhere,  # the way to other clusters
 ) -> World:
     """A cluster with simulated nodes in which everything runs that `muster up` runs, but for the server itself."""
     served = catalog() if has_definitions else _served()
-    parts = _Parts(nodes, seed, configuration or Configuration(), served)
+    parts = _Parts(nodes, seed, configuration or Configuration(), served, beside=beside, open_=open_)
     parts.outside = outside
     world = parts.world(has_definitions=has_definitions)
     world.start()
@@ -87,12 +96,23 @@ def take_over_ground(mix: Mix, seed: int) -> World:
 class _Parts:
     """What a world is made of, and the scheduler that was started in it last."""
 
-    def __init__(self, nodes: tuple[Pool, ...], seed: int, configuration: Configuration, served: Catalog) -> None:
+    def __init__(
+        self,
+        nodes: tuple[Pool, ...],
+        seed: int,
+        configuration: Configuration,
+        served: Catalog,
+        *,
+        beside: World | None = None,
+        open_: Open = _nowhere,
+    ) -> None:
         self._catalog = served
         self._nodes = nodes
         self._seed = seed
         self._configuration = configuration
-        self._clock = VirtualClock(START_S)
+        self._clock = VirtualClock(START_S) if beside is None else beside.clock
+        self._loop = None if beside is None else beside.loop
+        self._open = open_
         self._store = MemoryStore(self._clock)
         jobs = job_admission(self._store, configuration)
         rules = {**served.rules, **_GROUPS} if served is _served() else served.rules
@@ -128,7 +148,7 @@ class _Parts:
         for change in first_objects(self._objects, self._store, VOLUMES):
             self._store.write(change)
         cluster = Cluster(objects=self._objects, complete=self._admission.complete_new, processes=processes)
-        return World(self._clock, self._store, cluster, network)
+        return World(self._clock, self._store, cluster, network, loop=self._loop)
 
     def _others(self) -> dict[str, Process]:
         """What runs besides Muster's own managers."""
@@ -165,14 +185,10 @@ class _Parts:
 
     def _control_jobs(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         feed = job_feed(link, self._clock, self._configuration)
-        control = JobControl(
-            feed,
-            self._client(link, JOBS),
-            self._clock,
-            configuration=self._configuration,
-            outside=self.outside,
-        )
-        return run_together(feed.run(), *control.works())
+        client, chosen = self._client(link, JOBS), self._configuration
+        control = JobControl(feed, client, self._clock, configuration=chosen, outside=self.outside)
+        sending = multikueue(feed, client, self._clock, configuration=chosen, open_=self._open)
+        return run_together(feed.run(), *control.works(), *sending.works())
 
     def _manage(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         way = link.store

@@ -156,6 +156,10 @@ class Integration(JobKind):
     # A new or changed job with what is needed of other objects written on it; raises where they are not there.
     settle: Callable[[Fields, Find], Job] = lambda job, _find: dict(job.values)
     priority_class: tuple[str, ...] = ()  # the way to the name of a class for all its pods, if the kind has one
+    managed_by: tuple[str, ...] = ()  # the way to the name of the controller that runs it, if the kind has one
+    own_controller: str = ""  # what stands there where its own controller does
+    # A job as another cluster can take it: without what its own has written into its spec.
+    portable: Callable[[Fields], Job] = lambda job: dict(job.values)
 
     @property
     def written(self) -> tuple[str, ...]:

@@ -147,6 +147,11 @@ def fields_at(job: Fields, at: Steps) -> Fields:
     return Fields.of(value, path)
 
 
+def named_at(job: Fields, at: tuple[str, ...]) -> str:
+    """The text at the end of a way; an absent one is empty."""
+    return fields_at(job, at[:-1]).text(at[-1])
+
+
 def with_value(job: Fields, at: Steps, value: Any) -> dict[str, Any]:
     """The object with another value at the end of a way; what is missing on it is made."""
     changed: dict[str, Any] = _replaced(job.values, at, value)

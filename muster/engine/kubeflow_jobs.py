@@ -54,6 +54,8 @@ def training_kind(kind: str, specs: str, replica_types: tuple[str, ...], version
         is_active=_is_active,
         is_ready=lambda job: has_true_condition(job.child("status"), "Running"),
         priority_class=(*RUN_POLICY, "schedulingPolicy", "priorityClass"),
+        managed_by=(*RUN_POLICY, "managedBy"),
+        own_controller="kubeflow.org/mpi-operator" if kind == "MPIJob" else "kubeflow.org/training-operator",
     )
 
 

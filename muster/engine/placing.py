@@ -248,7 +248,13 @@ class Placing:
         return None if refused is None else SlotRefusal(refused, NO_DOMAIN_EVER, is_final=True)
 
     def _slot_asks(self, assignment: Assignment) -> list[SlotAsk]:
-        return [self._slot_ask(c) for c in assignment.pod_sets if not c.is_delayed and c.count > 0]
+        chosen = (one for one in assignment.pod_sets if not one.is_delayed and one.count > 0)
+        return [self._slot_ask(one) for one in chosen if not self._is_elsewhere(one)]
+
+    def _is_elsewhere(self, choice: PodSetChoice) -> bool:
+        rules = [rule for rule in self.queue.queue.checks if rule.is_elsewhere]
+        given = {cell.flavor for cell in choice.flavors.values()} if rules else set()
+        return any(not rule.flavors or rule.flavors & given for rule in rules)
 
     def _slot_ask(self, choice: PodSetChoice) -> SlotAsk:
         pod_set = self._pod_set(choice)

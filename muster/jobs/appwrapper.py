@@ -113,4 +113,6 @@ INTEGRATION = Integration(
     finished=_finished,
     is_active=lambda wrapper: has_true_condition(wrapper.child("status"), "QuotaReserved"),
     is_ready=lambda wrapper: has_true_condition(wrapper.child("status"), "PodsReady"),
+    managed_by=("spec", "managedBy"),
+    own_controller="workload.codeflare.dev/appwrapper-controller",
 )

@@ -86,4 +86,6 @@ INTEGRATION = Integration(
     is_active=_is_active,
     is_ready=_is_ready,
     reclaimable=_reclaimable,
+    managed_by=("spec", "managedBy"),
+    own_controller="jobset.sigs.k8s.io/jobset-controller",
 )

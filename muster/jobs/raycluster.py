@@ -48,4 +48,6 @@ INTEGRATION = Integration(
     finished=lambda _cluster: None,
     is_active=_is_active,
     is_ready=_is_ready,
+    managed_by=("spec", "managedBy"),
+    own_controller="ray.io/kuberay-operator",
 )

@@ -89,4 +89,6 @@ INTEGRATION = Integration(
     is_active=lambda job: job.child("status").text("jobDeploymentStatus") not in WITHOUT_PODS,
     is_ready=lambda job: job.child("status").child("rayClusterStatus").text("state") == "ready",
     is_marked=_has_own_cluster,
+    managed_by=("spec", "managedBy"),
+    own_controller="ray.io/kuberay-operator",
 )

@@ -44,4 +44,6 @@ INTEGRATION = Integration(
     finished=lambda _service: None,
     is_active=_is_active,
     is_ready=lambda service: has_true_condition(service.child("status"), "Ready"),
+    managed_by=("spec", "managedBy"),
+    own_controller="ray.io/kuberay-operator",
 )

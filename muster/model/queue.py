@@ -85,6 +85,7 @@ class CheckRule:
     name: str
     flavors: frozenset[str] = frozenset()  # only where one of these is used; empty: always
     delays_place: bool = False  # nodes appear, or a cluster is chosen, only while it is passed
+    is_elsewhere: bool = False  # it sends workloads to other clusters, so their pods need no node here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,16 +46,24 @@ class Cluster:
 class World:
     """One cluster, with its clock and its store."""
 
-    def __init__(self, clock: VirtualClock, store: MemoryStore, cluster: Cluster, network: Network) -> None:
+    def __init__(
+        self,
+        clock: VirtualClock,
+        store: MemoryStore,
+        cluster: Cluster,
+        network: Network,
+        *,
+        loop: StillLoop | None = None,  # of another world with the same clock; None: one of its own
+    ) -> None:
         self.clock = clock
         self.network = network
         self.store = store
         self.objects = cluster.objects
-        self._complete = cluster.complete
+        self.complete = cluster.complete
         self._processes = cluster.processes
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._ending: list[asyncio.Task[None]] = []
-        self.loop = StillLoop()
+        self.loop = loop or StillLoop()
 
     # Processes -------------------------------------------------------------------------------------------------------
 
@@ -131,7 +139,7 @@ class World:
         """Add an object as a user does; gives it as it is kept."""
         resource = self.resource_of(given)
         change = self.objects.create(
-            resource, given, self._by(given), complete=lambda new, _: self._complete(resource, new)
+            resource, given, self._by(given), complete=lambda new, _: self.complete(resource, new)
         )
         return decode(self.store.write(change).record)
 

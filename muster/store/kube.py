@@ -88,6 +88,7 @@ class Limits:
     in_flight: int = IN_FLIGHT
     timeout_s: float = TIMEOUT_S  # after which a request has ended, whatever came of it
     write_s: float | None = None  # after which the server gives up a write; None: it decides that itself
+    answer_bytes: int | None = None  # of an answer, or of a line of one that goes on, at most; None: any number
 
 
 class _Resource(msgspec.Struct):
@@ -209,8 +210,9 @@ class Kube:
                     headers=headers,
                     proxy=self._access.proxy,
                     server_hostname=self._access.server_name,
+                    allow_redirects=False,  # no API server sends anybody elsewhere
                 ) as response:
-                    answer = Answer(response.status, await response.read())
+                    answer = Answer(response.status, await self._whole(response))
                     asked_s = response.headers.get("Retry-After", "")
             except (aiohttp.ClientError, OSError) as problem:
                 raise Unavailable(f"{method} {path}: {_told(problem)}") from None
@@ -234,12 +236,26 @@ class Kube:
                 timeout=timeout,
                 proxy=self._access.proxy,
                 server_hostname=self._access.server_name,
+                allow_redirects=False,
             ) as response:
                 if response.status >= 300:
-                    raise problem_of(Key(path, "", ""), Answer(response.status, await response.read()))
-                yield _lines(response.content)
+                    raise problem_of(Key(path, "", ""), Answer(response.status, await self._whole(response)))
+                yield _lines(response.content, self._limits.answer_bytes)
         except (aiohttp.ClientError, OSError, TimeoutError) as problem:
             raise Unavailable(f"GET {path}: {_told(problem)}") from None
+
+    async def _whole(self, response: aiohttp.ClientResponse) -> bytes:
+        """The body of an answer, unless it is longer than anybody should send."""
+        most = self._limits.answer_bytes
+        if most is None:
+            return await response.read()
+        parts, size = [], 0
+        async for part in response.content.iter_any():
+            size += len(part)
+            if size > most:
+                raise Unavailable(f"the answer to {response.url.path} is longer than {most} bytes")
+            parts.append(part)
+        return b"".join(parts)
 
     async def _headers(self, *, is_refused: bool = False) -> dict[str, str]:
         try:
@@ -295,11 +311,13 @@ class Kube:
         return answer
 
 
-async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[list[bytes]]:
+async def _lines(content: aiohttp.StreamReader, most: int | None) -> AsyncIterator[list[bytes]]:
     rest = b""
     async for chunk in content.iter_any():
         lines = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
         rest = lines.pop()
+        if most is not None and len(rest) > most:
+            raise Unavailable(f"a line of a watch is longer than {most} bytes")
         if lines:
             yield lines
 

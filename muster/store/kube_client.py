@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from muster.store.binding import Binding
-from muster.store.errors import NotFound
+from muster.store.errors import NotFound, Unavailable
 from muster.store.kinds import Object
 from muster.store.kube import Answer, Kube, Place, problem_of
 from muster.store.objects import PLAINLY, Part
@@ -102,7 +102,10 @@ class KubeClient:
 def _object(key: Key, answer: Answer) -> Object:
     if not answer.is_good:
         raise problem_of(key, answer)
-    return _decode(answer.body)
+    try:
+        return _decode(answer.body)
+    except msgspec.DecodeError as problem:
+        raise Unavailable(f"{key}: the answer cannot be read: {problem}") from None
 
 
 def _status_body(given: Object, key: Key) -> Object:

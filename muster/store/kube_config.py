@@ -111,7 +111,18 @@ def default_access(environment: Mapping[str, str] = os.environ, *, context: str 
 
 def read_kubeconfig(*paths: Path, context: str = "") -> Access:
     """The access of the current context; of several files the first one that names a thing counts."""
-    files = [_File.read(path) for path in paths]
+    return _access_of([_File.read(path) for path in paths], context)
+
+
+def read_kubeconfig_text(text: bytes, source: str) -> Access:
+    """The access that a text gives which somebody else has written: it stands for itself.
+
+    Files that it names would be ours, programs would be run by us, and what it sends unseen others could read.
+    """
+    return _access_of([_File(None, Fields.of(parse_value(text, source)))], "")
+
+
+def _access_of(files: list[_File], context: str) -> Access:
     chosen = context or next((name for one in files if (name := one.fields.text("current-context"))), "")
     if not chosen:
         raise InvalidObject("current-context", "is not given", "kubectl config use-context NAME sets it")
@@ -119,8 +130,11 @@ def read_kubeconfig(*paths: Path, context: str = "") -> Access:
     cluster_file, cluster = _named(files, "clusters", entry.text("cluster"))
     cluster = cluster.child("cluster")
     url = cluster.text("server").rstrip("/")
-    if not url.startswith(("https://", "http://")):
+    is_ours = cluster_file.folder is not None
+    if not url.startswith(("https://", "http://") if is_ours else "https://"):
         raise cluster.error("server", f"is {url!r}", "give an address that begins with https://")
+    if not is_ours and cluster.flag("insecure-skip-tls-verify"):
+        raise cluster.error("insecure-skip-tls-verify", "is set", "give certificate-authority-data instead")
     tls = None
     if url.startswith("https://"):
         authority = cluster_file.material(cluster, "certificate-authority")
@@ -147,7 +161,7 @@ def read_kubeconfig(*paths: Path, context: str = "") -> Access:
 class _File:
     """One kubeconfig file; the files that it names are beside it."""
 
-    folder: Path
+    folder: Path | None  # None: it is no file, and names none
     fields: Fields = field(default_factory=lambda: Fields({}))
 
     @staticmethod
@@ -161,6 +175,8 @@ class _File:
         return _File(path.parent, Fields.of(parse_value(text, str(path))))
 
     def path_of(self, name: str) -> Path:
+        if self.folder is None:
+            raise InvalidObject(name, "is a file", "give what is in it instead")
         return self.folder / Path(name).expanduser()
 
     def material(self, fields: Fields, name: str) -> str | bytes | None:
@@ -194,6 +210,8 @@ def _credentials(file: _File, user: Fields, tls: ssl.SSLContext | None, url: str
     if named := user.text("tokenFile"):
         return TokenFile(file.path_of(named), others)
     if user.has("exec"):
+        if file.folder is None:
+            raise user.error("exec", "is a program", "give a token or a certificate")
         # Few need it, and it brings processes along.
         from muster.store.kube_exec import ExecCredentials
 

@@ -66,8 +66,11 @@ _encode = msgspec.json.Encoder().encode
 class Follower:
     """One resource, followed."""
 
-    def __init__(self, kube: Kube, resource: str, hearing: Hearing, *, clock: Clock, readings: Readings) -> None:
+    def __init__(
+        self, kube: Kube, resource: str, hearing: Hearing, *, clock: Clock, readings: Readings, selector: str = ""
+    ) -> None:
         self._kube = kube
+        self._selected = {"labelSelector": selector} if selector else {}
         self._resource = resource
         self._hearing = hearing
         self._clock = clock
@@ -120,7 +123,7 @@ class Follower:
     async def _list(self, place: Place) -> None:
         """All objects, page by page."""
         records: list[Record] = []
-        query = {"limit": str(PAGE)}
+        query = {"limit": str(PAGE), **self._selected}
         while True:
             answer = await self._kube.ask("GET", place.path(), query=query)
             if not answer.is_good:
@@ -141,7 +144,12 @@ class Follower:
 
     async def _watch(self, place: Place) -> None:
         """Follow until the server ends it; with all objects first where nothing is known."""
-        query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(self._chance.randint(*_WATCH_S))}
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(self._chance.randint(*_WATCH_S)),
+            **self._selected,
+        }
         if self._revision:
             query["resourceVersion"] = str(self._revision)
         else:

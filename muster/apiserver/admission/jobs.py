@@ -16,6 +16,7 @@ from muster.dialects.kueue.job_admission import (
     check_change,
     is_managed,
     is_placed_elsewhere,
+    is_sent_elsewhere,
 )
 from muster.dialects.kueue.job_workloads import DEFAULT_NAME
 from muster.dialects.kueue.names import GROUP, QUEUE_NAME
@@ -67,13 +68,14 @@ class JobAdmission:
         if isinstance(kind, Carrier) and any(isinstance(one, Carrier) for one, _ in owners):
             return given  # a part of it, as a Deployment's ReplicaSet is: it has what it needs from that
         has_default_queue = self._has_default_queue(namespace)
+        queue = self._queue_of(given) or DEFAULT_NAME * has_default_queue
         around = Around(
             namespace_labels=self._labels_of(namespace),
             has_managed_owner=self._has_managed_owner(given, namespace),
             has_default_queue=has_default_queue,
             has_default_class=self._look(Key(_CLASSES, "", DEFAULT_NAME)) is not None,
-            is_placed_elsewhere=bool(self._rules.scheduler)
-            and self._is_placed_elsewhere(namespace, self._queue_of(given) or DEFAULT_NAME * has_default_queue),
+            is_placed_elsewhere=bool(self._rules.scheduler) and self._is_placed_elsewhere(namespace, queue),
+            is_sent_elsewhere=self._is_sent_elsewhere(namespace, queue),
             find=self._find,
         )
         return admitted(Fields(given), kind, self._rules, around)
@@ -128,11 +130,18 @@ class JobAdmission:
         return not isinstance(kind, Integration) or kind.is_marked(Fields(job))
 
     def _is_placed_elsewhere(self, namespace: str, queue: str) -> bool:
-        found = self._look(Key(QUEUES, namespace, queue)) if queue else None
-        if found is None:
+        return is_placed_elsewhere(*self._queues(namespace, queue))
+
+    def _is_sent_elsewhere(self, namespace: str, queue: str) -> bool:
+        if not queue or not self._rules.gates.is_on("MultiKueue"):
             return False
-        above = self._look(Key(_CLUSTER_QUEUES, "", Fields(found).child("spec").text("clusterQueue")))
-        return is_placed_elsewhere(Fields(found), Fields(above or {}))
+        return is_sent_elsewhere(self._queues(namespace, queue)[1], self._find)
+
+    def _queues(self, namespace: str, name: str) -> tuple[Fields, Fields]:
+        """A LocalQueue and the ClusterQueue above it, each empty where there is none."""
+        found = Fields((self._look(Key(QUEUES, namespace, name)) if name else None) or {})
+        above = found.child("spec").text("clusterQueue")
+        return found, Fields((self._look(Key(_CLUSTER_QUEUES, "", above)) if above else None) or {})
 
     def _is_managed(self, job: Object) -> bool:
         return is_managed(Fields(job), self._rules, self._labels_of(job["metadata"].get("namespace") or ""))

@@ -21,6 +21,7 @@ from muster.dialects.kueue.job_workloads import (
     workload_name,
 )
 from muster.engine.contracts import Carried, Carrier, Find, Integration, JobKind
+from muster.engine.job_forms import named_at, with_value
 from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields, shown
 from muster.model.labels import Selector
@@ -52,6 +53,7 @@ class Around:
     has_default_queue: bool = False
     has_default_class: bool = False
     is_placed_elsewhere: bool = False  # its queue leaves the choice of nodes to another scheduler
+    is_sent_elsewhere: bool = False  # its queue sends it to other clusters
     find: Find = lambda _resource, _namespace, _name: None  # other objects that it needs
 
 
@@ -80,6 +82,8 @@ def admitted(job: Fields, kind: JobKind, rules: JobRules, around: Around) -> dic
         return _carrying(settled, kind, rules)
     assert isinstance(kind, Integration), "a kind of job waits itself, or what it makes does"
     whole = Fields(kind.settle(settled, around.find))
+    if around.is_sent_elsewhere:
+        whole = Fields(_left_alone(whole, kind))
     pod_sets = kind.pod_sets(whole)  # what no workload could be made of is refused
     held = kind.hold(whole)
     if not rules.scheduler or around.is_placed_elsewhere:
@@ -87,6 +91,20 @@ def admitted(job: Fields, kind: JobKind, rules: JobRules, around: Around) -> dic
     for pod_set in pod_sets:
         held = _scheduled_by(held, pod_set.template_path, rules.scheduler)
     return held
+
+
+def is_sent_elsewhere(cluster_queue: Fields, find: Find) -> bool:
+    """Whether a queue has a check that sends its workloads to other clusters."""
+    rules = cluster_queue.child("spec").child("admissionChecksStrategy").children("admissionChecks")
+    checks = (find(f"admissionchecks.{names.GROUP}", "", rule.text("name")) for rule in rules)
+    return any(Fields(one or {}).child("spec").text("controllerName") == names.MULTIKUEUE for one in checks)
+
+
+def _left_alone(job: Fields, kind: Integration) -> dict[str, Any]:
+    """The job that its own controller here does not touch, where its kind can say so."""
+    if not kind.managed_by or named_at(job, kind.managed_by) not in ("", kind.own_controller):
+        return dict(job.values)
+    return with_value(job, kind.managed_by, names.MULTIKUEUE)
 
 
 def is_placed_elsewhere(local_queue: Fields, cluster_queue: Fields) -> bool:

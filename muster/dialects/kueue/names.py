@@ -40,4 +40,6 @@ def own_cohort_name(name: str) -> str:
 
 
 # Controllers of checks during which nodes appear or a cluster is chosen.
-DELAYING_CONTROLLERS = (f"{GROUP}/provisioning-request", f"{GROUP}/multikueue")
+MULTIKUEUE = f"{GROUP}/multikueue"  # also who manages jobs that run in another cluster
+DELAYING_CONTROLLERS = (f"{GROUP}/provisioning-request", MULTIKUEUE)
+MULTIKUEUE_ORIGIN = f"{GROUP}/multikueue-origin"  # the label of what was made for another cluster

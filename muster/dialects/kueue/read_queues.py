@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from muster.dialects.kueue.names import DELAYING_CONTROLLERS, cohort_name
+from muster.dialects.kueue.names import DELAYING_CONTROLLERS, MULTIKUEUE, cohort_name
 from muster.model.fields import INT64_MAX, Fields
 from muster.model.flavor import Flavor
 from muster.model.labels import read_selector, read_taints, read_tolerations
@@ -219,7 +219,14 @@ def _read_checks(spec: Fields, known: Known) -> tuple[CheckRule, ...]:
         name = check.text("name")
         controller = known.checks[name].controller if name in known.checks else ""
         flavors = frozenset(check.texts("onFlavors"))
-        rules.append(CheckRule(name=name, flavors=flavors, delays_place=controller in DELAYING_CONTROLLERS))
+        rules.append(
+            CheckRule(
+                name=name,
+                flavors=flavors,
+                delays_place=controller in DELAYING_CONTROLLERS,
+                is_elsewhere=controller == MULTIKUEUE,
+            )
+        )
     return tuple(rules)
 
 

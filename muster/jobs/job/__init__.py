@@ -68,4 +68,7 @@ INTEGRATION = Integration(
     reclaimable=running.reclaimable,
     changes=change_problems,
     writes_status=True,
+    managed_by=("spec", "managedBy"),
+    portable=running.portable,
+    own_controller="kubernetes.io/job-controller",
 )

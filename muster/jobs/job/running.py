@@ -60,6 +60,18 @@ def restore(job: Fields, pod_sets: tuple[JobPodSet, ...]) -> dict[str, Any]:
     return unmarked(Fields({**job.values, "spec": spec}))
 
 
+def portable(job: Fields) -> dict[str, Any]:
+    """Without the labels that tell its pods from others' pods: each cluster has its own."""
+    spec, template = job.child("spec"), job.child("spec").child("template")
+    if spec.flag("manualSelector"):
+        return dict(job.values)
+    metadata = template.child("metadata")
+    labels = {key: value for key, value in metadata.text_map("labels").items() if key not in CONTROLLER_LABELS}
+    plain = {**template.values, "metadata": {**metadata.values, "labels": labels}}
+    kept = {name: value for name, value in spec.values.items() if name != "selector"}
+    return {**job.values, "spec": {**kept, "template": plain}}
+
+
 def is_active(job: Fields) -> bool:
     """Whether pods of it run or start."""
     return job.child("status").integer("active") > 0

@@ -115,4 +115,6 @@ INTEGRATION = Integration(
     changes=_changes,
     also_read=tuple(RESOURCES.values()),
     settle=with_runtime,
+    managed_by=("spec", "managedBy"),
+    own_controller="trainer.kubeflow.org/trainjob-controller",
 )
