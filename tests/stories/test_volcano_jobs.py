@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from muster.model.errors import InvalidObject
 from muster.sim.world import World
 from muster.store.records import Key
 from tests.stories.volcano_jobs import COMMANDS, GROUPS, START, Story, a_job, a_task, a_world, policy
@@ -221,3 +222,15 @@ def test_a_job_survives_its_controller(story: Story) -> None:
         story.world.start("controllers")
         story.run(1)
     assert story.phase == "Failed" and story.status["retryCount"] == 3
+
+
+def test_jobs_are_completed_and_refused_on_their_way_in(story: Story) -> None:
+    story.submit(a_job(a_task("one", 2, run="1h")))
+    spec = story.job["spec"]
+    assert (spec["minAvailable"], spec["maxRetry"], spec["tasks"][0]["minAvailable"]) == (2, 3, 2)
+    with pytest.raises(InvalidObject, match=r"spec\.tasks\[1\]\.name"):
+        story.submit(a_job(a_task("one"), a_task("one"), name="twice"))
+    with pytest.raises(InvalidObject, match=r"spec\.tasks\[0\]\.template\.spec\.containers"):
+        story.submit(a_job(a_task("one", pod={"containers": []}), name="empty"))
+    with pytest.raises(InvalidObject, match=r"spec\.queue"):
+        story.change(queue="other")
