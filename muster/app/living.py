@@ -15,7 +15,7 @@ from muster.app.config import Configuration
 from muster.app.growth import Growth
 from muster.app.job_control import JobControl, job_feed
 from muster.app.scheduling import Scheduling, scheduling_feed
-from muster.app.ssh_keys import make_keys
+from muster.app.volcano import OUTSIDE
 from muster.controllers import belonging, volcano
 from muster.controllers.builtin import CONTROLLERS, FOLLOWED, INDEXES
 from muster.controllers.builtin.autoscaler import RESOURCES as AUTOSCALING
@@ -29,7 +29,6 @@ from muster.controllers.nodes.pools import Pool
 from muster.controllers.nodes.simulated import BY_NODE, PODS, node_terms
 from muster.controllers.scheduler import Think, at_once
 from muster.controllers.view import View
-from muster.controllers.volcano.jobs import MakeKeys
 from muster.store.aio import AsyncStore
 from muster.store.client import Client, PlainClient
 from muster.store.clock import Clock
@@ -65,13 +64,13 @@ async def run_builtin(
     clock: Clock,
     *,
     also: Callable[[View], Controller] | None = None,
-    keys: MakeKeys = make_keys,
+    outside: volcano.Outside = OUTSIDE,
 ) -> None:
     """Run Kubernetes' own controllers and Volcano's until cancelled, and one more that works on their view."""
     view = View({**INDEXES, **volcano.INDEXES}, store.readings)
     feed = Feed(store, view, clock, resources=FOLLOWED | volcano.FOLLOWED | AUTOSCALING)
     controllers = [make() for make in CONTROLLERS]
-    controllers += [volcano_controller(keys) for volcano_controller in volcano.CONTROLLERS]
+    controllers += volcano.controllers(outside)
     if also is not None:
         controllers.append(also(view))
     loops = [Loop(one, feed, client, clock) for one in controllers]

@@ -29,6 +29,8 @@ from muster.controllers.leadership import Elector
 from muster.controllers.nodes.pools import Pool
 from muster.controllers.tidying import Tidying
 from muster.controllers.view import View
+from muster.controllers.volcano import Outside
+from muster.dialects.volcano.flow import Check
 from muster.dialects.volcano.job.plugins import Keys
 from muster.model.election import Election
 from muster.model.usage import NoUsages
@@ -184,7 +186,7 @@ class _Parts:
 
     def _control(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         client = self._client(link, CONTROLLER_MANAGER)
-        return run_builtin(link, client, self._clock, also=_autoscalers, keys=_same_keys)
+        return run_builtin(link, client, self._clock, also=_autoscalers, outside=Outside(_same_keys, _no_answer))
 
     def _run_nodes(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         options = NodeOptions(has_local=False, pools=self._nodes)
@@ -204,6 +206,11 @@ def _autoscalers(view: View) -> Autoscalers:
 async def _same_keys() -> Keys:
     """Keys that nobody logs in with: real ones are made by chance."""
     return Keys("private", "ssh-rsa public")
+
+
+async def _no_answer(_check: Check) -> bool:
+    """Simulated pods have no addresses."""
+    return False
 
 
 @cache
