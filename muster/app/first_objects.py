@@ -1,4 +1,4 @@
-"""What is there from the beginning in every cluster: namespaces, and the service that names the API itself."""
+"""What is there from the beginning in every cluster: namespaces, the service that names the API, Volcano's kinds."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from muster.apiserver.certificates import SERVICE_ADDRESS
+from muster.apiserver.definitions.checks import DEFINITIONS
 from muster.controllers.provisioning import PATH, PROVISIONER
 from muster.controllers.volume_matching import CLASSES, DEFAULT_CLASS
+from muster.dialects.volcano.definitions import definitions
+from muster.dialects.volcano.names import DEFAULT_QUEUE, QUEUES, SCHEDULING
 from muster.store.errors import NotFound
 from muster.store.kinds import Object
 from muster.store.objects import Objects, Written
@@ -31,6 +34,20 @@ def first_objects(objects: Objects, store: Store, volumes: Path | None) -> Itera
         yield objects.create("services", _api_service())
     if volumes is not None and not _is_there(store, Key(CLASSES, "", LOCAL_CLASS)):
         yield objects.create(CLASSES, _local_class(volumes))
+
+
+def first_definitions(objects: Objects, store: Store) -> Iterator[Change[Written]]:
+    """The definitions that are missing of kinds that a living cluster works on, whoever defines them later."""
+    for definition in definitions():
+        if not _is_there(store, Key(DEFINITIONS, "", definition["metadata"]["name"])):
+            yield objects.create(DEFINITIONS, definition)
+
+
+def first_of_definitions(objects: Objects, store: Store) -> Iterator[Change[Written]]:
+    """What is there of kinds that are defined, once they are served: Volcano's queue for those that name none."""
+    if not _is_there(store, Key(QUEUES, "", DEFAULT_QUEUE)):
+        queue = {**_object("Queue", DEFAULT_QUEUE), "apiVersion": SCHEDULING}
+        yield objects.create(QUEUES, {**queue, "spec": {"weight": 1, "reclaimable": True}})
 
 
 def _is_there(store: Store, key: Key) -> bool:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from muster.dialects.volcano.names import GROUP_NAMES, SCHEDULER
+from muster.dialects.volcano.names import CONFIGURATION_KEY, GROUP_NAMES, SCHEDULER
 from muster.model.documents import Document
 
-CONFIGURATION_KEY = "volcano-scheduler.conf"
 SHARED = frozenset(("Node", "PriorityClass", "Namespace", "PersistentVolumeClaim", "PersistentVolume"))
 ALSO_READ = SHARED | {"ResourceQuota", "PodDisruptionBudget"}
 

@@ -9,22 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from muster.app.group_documents import CONFIGURATION_KEY, SHARED, GroupsInput
+from muster.app.group_documents import SHARED, GroupsInput
 from muster.app.intake import Remark
-from muster.app.policies import build_tiers
+from muster.app.policies import EXTENDER, build_tiers, without_extender
 from muster.dialects.volcano.configuration import SchedulerConfiguration, default_tiers, read_configuration
 from muster.dialects.volcano.jobs import expand_job, expand_pod
-from muster.dialects.volcano.names import DEFAULT_QUEUE
+from muster.dialects.volcano.names import CONFIGURATION_KEY, DEFAULT_QUEUE
 from muster.dialects.volcano.read import Reading, key_of, read
 from muster.dialects.volcano.read_pods import group_of
 from muster.dialects.volcano.validate import queue_faults, without_faults
 from muster.dialects.volcano.write import group_status
 from muster.engine.outside import Ask, ask_nobody
-from muster.engine.profile import Tier
 from muster.engine.reading import PlacementReader
 from muster.engine.session import Session
 from muster.engine.slots import NodeSlots
-from muster.engine.stages.groups import run_stages
+from muster.engine.stages.groups import run_until_settled
 from muster.engine.standing import PodStanding
 from muster.model.documents import Document, parse_documents
 from muster.model.errors import InvalidObject, InvalidObjects
@@ -33,8 +32,6 @@ from muster.model.groups import FairQueue, GroupSnapshot, PodStatus
 from muster.model.slices import Slices
 from muster.model.workload import Slot
 
-ROUNDS_MOST = 20
-EXTENDER = "extender"
 NO_NODES = "no nodes are given to place it on"
 _HAVE_TO_WAIT = frozenset((PodStatus.ALLOCATED, PodStatus.PIPELINED))  # pods with a place that cannot start yet
 
@@ -96,7 +93,7 @@ def plan_groups(given: GroupsInput, ground: Ground) -> GroupsReport:
     if ground.slots is None:
         return GroupsReport(views=tuple(_unplaced(snapshot)), refused=tuple(refused))
     try:
-        tiers = build_tiers(configuration.tiers if ground.ask is not None else _without_extender(configuration.tiers))
+        tiers = build_tiers(configuration.tiers if ground.ask is not None else without_extender(configuration.tiers))
     except InvalidObjects as several:
         refused += [_remark("", "volcano-scheduler.conf", problem) for problem in several.problems]
         tiers = build_tiers(default_tiers())
@@ -105,7 +102,7 @@ def plan_groups(given: GroupsInput, ground: Ground) -> GroupsReport:
         _remark("", f"HyperNode {name}", InvalidObject("spec.members", problem))
         for name, problem in session.domains.problems
     ]
-    _run(session, configuration.actions)
+    run_until_settled(session, configuration.actions)
     session.close()
     orphans = sorted(key for key in snapshot.groups if key not in session.groups)
     views = [_view(session, key) for key in sorted(session.groups)]
@@ -114,10 +111,6 @@ def plan_groups(given: GroupsInput, ground: Ground) -> GroupsReport:
         refused=tuple(refused),
         warnings=tuple(_warnings(session, configuration, is_asking=ground.ask is not None)),
     )
-
-
-def _without_extender(tiers: tuple[Tier, ...]) -> tuple[Tier, ...]:
-    return tuple(Tier(tuple(use for use in tier.policies if use.name != EXTENDER)) for tier in tiers)
 
 
 def _warnings(session: Session, configuration: SchedulerConfiguration, *, is_asking: bool) -> Iterator[Remark]:
@@ -130,20 +123,6 @@ def _warnings(session: Session, configuration: SchedulerConfiguration, *, is_ask
         yield _remark("", "volcano-scheduler.conf", problem)
     for address, why in session.outcome.troubles.items():
         yield _remark("", f"extender {address}", InvalidObject("", f"does not answer: {why}"))
-
-
-def _run(session: Session, actions: tuple[str, ...]) -> None:
-    """Run the actions until they change nothing any more."""
-    for _ in range(ROUNDS_MOST):
-        before = _progress(session)
-        run_stages(session, actions)
-        if _progress(session) == before:
-            return
-
-
-def _progress(session: Session) -> tuple[object, ...]:
-    phases = tuple(group.phase for group in session.groups.values())
-    return phases, len(session.outcome.binds), len(session.outcome.evicted)
 
 
 def _configuration(documents: tuple[Document, ...]) -> SchedulerConfiguration:

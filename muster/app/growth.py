@@ -12,7 +12,8 @@ from muster.app.config import Configuration
 from muster.app.scheduling import parts_of
 from muster.controllers.belonging import INDEXES
 from muster.controllers.cache import RESOURCES, Cache
-from muster.controllers.scheduler import Decided, Think, at_once, run_cycles
+from muster.controllers.deciding import Decided, run_cycles
+from muster.controllers.scheduler import Think, at_once
 from muster.controllers.view import View
 from muster.engine.profile import DEFAULT, PolicyUse, tier
 from muster.model.plan import Reserve

@@ -23,6 +23,7 @@ from muster.model.errors import InvalidObject, InvalidObjects
 from muster.model.fields import Fields, shown
 
 FOLDER, CONSTANT = "policies", "POLICY"
+EXTENDER = "extender"  # leaves decisions to another server
 HOW_TO_DEFINE = "write POLICY = Policy(name=…, arguments=…, build=…)"
 
 
@@ -67,6 +68,11 @@ def load_policies(sources: Iterable[Fields], folder: Path) -> Catalogue:
         else:
             _add_entry_point(catalogue, point, source.at("entryPoint"))
     return catalogue
+
+
+def without_extender(tiers: Iterable[Tier]) -> tuple[Tier, ...]:
+    """Tiers for whoever may ask no other server."""
+    return tuple(Tier(tuple(use for use in tier.policies if use.name != EXTENDER)) for tier in tiers)
 
 
 def build_tiers(tiers: Sequence[Tier], catalogue: Catalogue | None = None, path: str = "tiers") -> Tiers:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -31,7 +31,7 @@ from muster.apiserver.rights.tokens import signing_key_in
 from muster.apiserver.server import listen, serve, tls_of
 from muster.app.collector import settle_collector
 from muster.app.config import Configuration
-from muster.app.first_objects import first_objects
+from muster.app.first_objects import first_definitions, first_objects, first_of_definitions
 from muster.app.job_control import job_admission
 from muster.app.kinds import catalog
 from muster.app.state_folder import kubeconfig_in, prepare_folder, tls_folder_in, token_file_in, volumes_in
@@ -47,7 +47,8 @@ from muster.store.aio import AsyncStore
 from muster.store.backup import backup
 from muster.store.clock import RealClock
 from muster.store.identities import Identities
-from muster.store.objects import Notes, Objects
+from muster.store.objects import Notes, Objects, Written
+from muster.store.port import Change
 from muster.store.records import Key
 from muster.store.sqlite import SqliteStore
 
@@ -107,7 +108,7 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
         front = AsyncStore(store)
         await _begin(front, objects, volumes_in(folder) if options.is_living else None)
         definitions = Definitions(front, objects, served, clock)
-        await definitions.settle()
+        await _define(front, objects, definitions, is_living=options.is_living)
         nodes = _nodes(front, objects, options)
         api = Api(
             store=front,
@@ -153,11 +154,25 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
 
 async def _begin(front: AsyncStore, objects: Objects, volumes: Path | None) -> None:
     """Write what is there in every cluster, and what can only be counted while nobody writes."""
-    for change in first_objects(objects, front.store, volumes):
-        await front.write(change)
+    await _make(front, first_objects(objects, front.store, volumes))
     await front.write(first_roles(objects))
     for recount in recounts(front.store):
         await front.write(recount)
+
+
+async def _define(front: AsyncStore, objects: Objects, definitions: Definitions, *, is_living: bool) -> None:
+    """Have kinds served that are defined, and in a living cluster those that it brings along."""
+    if is_living:
+        await _make(front, first_definitions(objects, front.store))
+    await definitions.settle()
+    if is_living:
+        await _make(front, first_of_definitions(objects, front.store))
+
+
+async def _make(front: AsyncStore, changes: Iterable[Change[Written]]) -> None:
+    """Make writes, each when the one before it is done."""
+    for change in changes:
+        await front.write(change)
 
 
 def _loops(api: Api, files: TlsFiles, options: UpOptions) -> tuple[Tidying, Following, OldEvents]:

@@ -5,25 +5,32 @@ Called by `muster up` once the server answers, and by tests: it loads numpy, whi
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from muster.app.config import Configuration
+from muster.app.outside import post_json
 from muster.app.placement import frame_of, node_slots, placement_reader, plain_queue, tiers_of
 from muster.app.plugins import vendors
+from muster.app.policies import build_tiers, without_extender
 from muster.controllers import belonging, pod_claims
 from muster.controllers.binder import Binder
 from muster.controllers.cache import NODES, RESOURCES, Cache, Parts
+from muster.controllers.deciding import Decided
 from muster.controllers.feed import Changes, Feed
 from muster.controllers.loop import Loop
-from muster.controllers.scheduler import Decided, Scheduler, Think, at_once
+from muster.controllers.scheduler import Scheduler, Think, at_once
 from muster.controllers.view import View
+from muster.controllers.volcano_groups import GroupMaker
 from muster.dialects.hami.cards import slice_annotations, whole_slices
 from muster.dialects.kueue.read import ReadOptions
 from muster.dialects.pods import SCHEDULERS
 from muster.engine.node_table_rows import TableNode
+from muster.engine.outside import ask_nobody
+from muster.engine.profile import Tier
 from muster.engine.reading import PlacementReader
+from muster.engine.tiers import Tiers
 from muster.model.fields import Fields
 from muster.model.workload import Slot
 from muster.store.aio import AsyncStore
@@ -58,16 +65,17 @@ class Scheduling:
         self.scheduler.think = think
         self.scheduler.keep((configuration or Configuration()).pace)
         self.binding = Loop(Binder(annotate, self.parts.schedulers), feed, client, clock)
+        self.grouping = Loop(GroupMaker(self.parts.schedulers), feed, client, clock)
 
     def works(self) -> tuple[Coroutine[Any, Any, None], ...]:
         """What has to be run beside the feed."""
-        return self.scheduler.run(), self.binding.run()
+        return self.scheduler.run(), self.binding.run(), self.grouping.run()
 
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to do but wait."""
         has_rest = self.scheduler.is_pausing or (self.scheduler.is_idle and not self.scheduler.cache.has_news)
-        return has_rest and self.binding.is_idle
+        return has_rest and self.binding.is_idle and self.grouping.is_idle
 
 
 def parts_of(configuration: Configuration) -> Parts:
@@ -81,7 +89,13 @@ def parts_of(configuration: Configuration) -> Parts:
         slots=lambda snapshot: node_slots(snapshot, configuration),
         frame=frame_of,
         schedulers=SCHEDULERS if configuration.schedulers is None else configuration.schedulers,
+        tiers=build_tiers if configuration.asks_extenders else _build_alone,
+        ask=post_json if configuration.asks_extenders else ask_nobody,
     )
+
+
+def _build_alone(tiers: Sequence[Tier]) -> Tiers:
+    return build_tiers(without_extender(tiers))
 
 
 def _read_options(configuration: Configuration, now: float) -> ReadOptions:

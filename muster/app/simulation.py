@@ -32,6 +32,7 @@ from muster.controllers.view import View
 from muster.controllers.volcano import Outside
 from muster.dialects.volcano.flow import Check
 from muster.dialects.volcano.job.plugins import Keys
+from muster.dialects.volcano.names import POD_GROUP, POD_GROUPS, QUEUE, QUEUES, SCHEDULING
 from muster.model.election import Election
 from muster.model.usage import NoUsages
 from muster.sim.mixes import Mix
@@ -43,13 +44,18 @@ from muster.store.aio import AsyncStore
 from muster.store.client import PlainClient
 from muster.store.clock import VirtualClock
 from muster.store.identities import Identities
-from muster.store.kinds import Object
+from muster.store.kinds import KindRules, Object
 from muster.store.memory import MemoryStore
 from muster.store.objects import Notes, Objects
 from muster.store.records import Key
 
 REPLICAS = 3
 VOLUMES = Path("/volumes")  # where folders of claims would be; nobody looks
+# As their definitions have them, where nobody adds kinds; nothing else of a definition matters to who decides on them.
+_GROUPS = {
+    QUEUES: KindRules(resource=QUEUES, kind=QUEUE, api_version=SCHEDULING, is_namespaced=False, has_status=True),
+    POD_GROUPS: KindRules(resource=POD_GROUPS, kind=POD_GROUP, api_version=SCHEDULING),
+}
 
 
 def simulated_world(
@@ -88,8 +94,9 @@ class _Parts:
         self._clock = VirtualClock(START_S)
         self._store = MemoryStore(self._clock)
         jobs = job_admission(self._store, configuration)
+        rules = {**served.rules, **_GROUPS} if served is _served() else served.rules
         self._objects = Objects(
-            served.rules,
+            rules,
             self._clock,
             identities=Identities(Random(f"{seed}/identities")),
             notes=Notes(guard=Checks(jobs)),
@@ -142,7 +149,7 @@ class _Parts:
         if scheduling is None or not scheduling.scheduler.is_at_rest:
             return None
         made = Cache(scheduling.view, scheduling.parts)
-        made.sync(scheduling.scheduler.cache.state.now)
+        scheduling.scheduler.remind(made)
         return made
 
     def _client(self, link: AsyncStore, user: str) -> PlainClient:

@@ -14,23 +14,26 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from muster.controllers import pod_claims
+from muster.controllers import applications, group_objects, pod_claims
+from muster.controllers.applications import Applications, is_counted
 from muster.controllers.belonging import PODS, WORKLOADS, is_placed_alike, object_key, pods_of, workload_of_record
+from muster.controllers.group_objects import BuildTiers, GroupObjects, is_member
+from muster.controllers.meaning import CHECKS, labels_of, meaning_of
 from muster.controllers.seating import Seating, key_of, seat
 from muster.controllers.view import Seen, View
+from muster.controllers.workload_reading import KnownWorkloads, is_unplaced, slots_of
 from muster.dialects.kueue.names import GROUP
 from muster.dialects.kueue.read import ReadOptions, read, workload_reader
-from muster.dialects.kueue.read_workloads import WorkloadReader
-from muster.dialects.kueue.slots_text import with_slots
-from muster.dialects.pods import SCHEDULERS, as_holder, read_alone, waits_for_node, workload_key
+from muster.dialects.pods import SCHEDULERS, as_holder, is_over, read_alone, waits_for_node, workload_key
+from muster.engine.outside import Ask, ask_nobody
 from muster.engine.reading import PlacementReader
 from muster.engine.state import EngineState
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
 from muster.model.queue import Queue
 from muster.model.snapshot import Snapshot
-from muster.model.topology import Node, read_bound_pod, read_node
-from muster.model.workload import Slot, Workload
+from muster.model.topology import BoundPod, Node, read_bound_pod, read_node
+from muster.model.workload import Workload
 from muster.store.kinds import Object
 from muster.store.records import Key
 
@@ -40,7 +43,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 CLUSTER_QUEUES, LOCAL_QUEUES = f"clusterqueues.{GROUP}", f"localqueues.{GROUP}"
 NODES = "nodes"
-CHECKS = f"admissionchecks.{GROUP}"
 SHAPING = (
     CLUSTER_QUEUES,
     f"cohorts.{GROUP}",
@@ -51,8 +53,7 @@ SHAPING = (
     "namespaces",
     "limitranges",
 )
-RESOURCES = (WORKLOADS, NODES, PODS, *pod_claims.RESOURCES, *SHAPING)
-_NO_MEANING = frozenset({"resourceVersion", "managedFields", "generation"})
+RESOURCES = (WORKLOADS, NODES, PODS, *pod_claims.RESOURCES, *SHAPING, *group_objects.RESOURCES, *applications.RESOURCES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,9 @@ class Parts:
     plain_queue: Queue  # where pods wait that no queue counts
     slots: Callable[[Snapshot], NodeSlots]
     frame: Callable[[Iterable[Node]], Hashable]  # what the table is built upon; when it changes, so does the table
+    tiers: BuildTiers  # policies by name, for sessions of groups
     schedulers: frozenset[str] = SCHEDULERS  # whose pods are bound here
+    ask: Ask = ask_nobody  # how policies of sessions reach servers that they leave decisions to
 
 
 class Cache:
@@ -78,13 +81,12 @@ class Cache:
         self._workloads: dict[Key, None] = {}  # changed ones
         self._pods: dict[Key, None] = {}
         self._nodes: dict[Key, None] = {}
-        self._known_nodes: dict[str, Node] = {}
+        self.nodes: dict[str, Node] = {}
         self._frame: Hashable = None
-        self._reader: WorkloadReader | None = None
-        self._read: dict[
-            Key, tuple[int, int, Workload | None]
-        ] = {}  # by workload: a revision, its generation, what it is
+        self._known = KnownWorkloads()
         self._placement = replace(parts.placement, volumes=pod_claims.ReachOfClaims(view))
+        self.groups = GroupObjects(view, self._placement, parts.tiers, parts.schedulers, parts.ask)
+        self.applications = Applications(view, self._placement)
         self._group_of: dict[Key, Key] = {}  # by pod: the workload that it belongs to
         self._members: dict[Key, set[Key]] = {}  # by workload: its pods
         self._filled: dict[Key, str] = {}  # by workload: the uid of one of which all pods have been bound
@@ -100,6 +102,8 @@ class Cache:
     def hear(self, seen: Seen) -> None:
         """Note a change; it is taken in by the next `sync`."""
         resource = seen.key.resource
+        self.groups.hear(seen)
+        self.applications.hear(seen)
         if resource == WORKLOADS:
             self._workloads[seen.key] = None
         elif resource == PODS:
@@ -107,17 +111,19 @@ class Cache:
                 self._pods[seen.key] = None
         elif resource == NODES:
             self._nodes[seen.key] = None
-            if self._unbound and _labels(seen.before) != _labels(seen.now):
+            if self._unbound and labels_of(seen.before) != labels_of(seen.now):
                 self._pods.update(dict.fromkeys(self._unbound))
         elif resource in pod_claims.RESOURCES:
             self._hear_storage(seen)
         elif resource in SHAPING:
-            self._is_stale = self._is_stale or _meaning(seen.before, resource) != _meaning(seen.now, resource)
+            self._is_stale = self._is_stale or meaning_of(seen.before, resource) != meaning_of(seen.now, resource)
 
     def _is_known(self, seen: Seen) -> bool:
         """Whether the state has a pod as it is now, but for what nothing is decided by; its revision is noted then."""
         key = seen.key
         if key in self._pods or key in self._left_out or key not in self._seen or not is_placed_alike(seen):
+            return False
+        if self.groups.is_concerned(seen):
             return False
         self._note(key)
         return True
@@ -134,10 +140,11 @@ class Cache:
         for one in waiting:
             key = object_key(WORKLOADS, one)
             self._workloads[key] = None
-            self._read.pop(key, None)  # where its claims can be used is part of what was read
+            self._known.forget(key)  # where its claims can be used is part of what was read
 
     def look_again(self, key: Key) -> None:
         """Have a workload or a pod read anew: what the state has of it did not come true."""
+        self.applications.look_again()
         (self._workloads if key.resource == WORKLOADS else self._pods)[key] = None
 
     def leave_out(self, key: Key) -> None:
@@ -169,21 +176,33 @@ class Cache:
     def leftovers(self) -> list[Key]:
         """Objects that are gone and still remembered: none once all is taken in, else memory would grow for ever."""
         grouped = (key for key, pods in self._members.items() if pods)
-        known = {*self._seen, *self._left_out, *self._filled, *self._group_of, *self._uncertain, *grouped}
+        members = (*self.groups.members(), *self.applications.pods(), *self._uncertain)
+        known = {*self._seen, *self._left_out, *self._filled, *self._group_of, *grouped, *members}
         return sorted(key for key in known if self._view.record(key) is None)
 
     @property
     def has_news(self) -> bool:
-        return self._is_stale or bool(self._workloads or self._pods or self._nodes)
+        is_told = self._is_stale or bool(self._workloads or self._pods or self._nodes)
+        return is_told or self.groups.has_changes or self.groups.has_news or self.applications.has_changes
 
     # Taking in -------------------------------------------------------------------------------------------------------
 
     def sync(self, now: float) -> None:
         """Bring the state up to date."""
+        self.groups.sync()
         if not self._is_stale:
             self._sync_nodes()
         if self._is_stale:
             self._rebuild(now)
+        self._sync_changed()
+        if self.applications.is_due(now) and self.applications.read(now, self.nodes):
+            self._rebuild(now)
+            self._sync_changed()
+            self.applications.is_changed = False
+        self.touched.update(self.applications.apply(self.state))
+        self.held_back.update(self.applications.rejected())
+
+    def _sync_changed(self) -> None:
         self._sync_pods()
         for key in list(self._workloads):
             self._sync_workload(key)
@@ -195,19 +214,19 @@ class Cache:
         shaping = [obj for resource in SHAPING for obj in self._view.all(resource)]
         snapshot = read(self._readable(shaping, options), options)
         snapshot = replace(snapshot, queues={**snapshot.queues, self._parts.plain_queue.name: self._parts.plain_queue})
-        self._known_nodes = {}
+        self.nodes = {}
         for obj in self._view.all(NODES):
             if (node := self._read_node(obj)) is not None:
-                self._known_nodes[node.name] = node
-        snapshot = replace(snapshot, nodes=self._known_nodes, now=max(now, self.state.now))
-        self._frame = self._parts.frame(self._known_nodes.values())
+                self.nodes[node.name] = node
+        snapshot = replace(self.applications.added_to(snapshot), nodes=self.nodes, now=max(now, self.state.now))
+        self._frame = self._parts.frame(self.nodes.values())
         limits = self._all("limitranges")
         how = replace(options, placement=self._placement)
-        self._reader = workload_reader(snapshot.submit_queues, limits, how)
-        self._read.clear()
+        self._known.begin(workload_reader(snapshot.submit_queues, limits, how))
         self.state = EngineState(snapshot, self._parts.slots(snapshot))
         self._is_stale = False
         self._nodes.clear()
+        self.groups.put_node()
         self._workloads = dict.fromkeys(self._view.keys(WORKLOADS))
         self._pods = dict.fromkeys(self._view.keys(PODS))
         self._group_of.clear()
@@ -218,6 +237,10 @@ class Cache:
         for remembered in (self._left_out, self._filled):
             for key in [one for one in remembered if self._view.record(one) is None]:
                 del remembered[key]
+        for key in (*self.groups.members(), *self.applications.pods()):
+            if self._view.record(key) is None:
+                self.groups.drop_pod(f"{key.namespace}/{key.name}")
+                self.applications.drop(f"{key.namespace}/{key.name}")
         log.info("the state was built anew: %d queues, %d nodes", len(snapshot.queues), len(snapshot.nodes))
 
     def _readable(self, objects: Iterable[Object], options: ReadOptions) -> Iterator[Object]:
@@ -235,23 +258,26 @@ class Cache:
     # Nodes -----------------------------------------------------------------------------------------------------------
 
     def _sync_nodes(self) -> None:
-        changed = []
+        changed, count = [], len(self.nodes)
         for key in self._nodes:
             obj = self._view.get(key)
             node = self._read_node(obj) if obj is not None else None
-            known = self._known_nodes.get(key.name)
+            known = self.nodes.get(key.name)
             if node is None:
-                self._known_nodes.pop(key.name, None)
+                self.nodes.pop(key.name, None)
                 if known is not None:
                     self.state.drop_node(key.name)
             elif node != known:  # else it has only said that it lives
-                self._known_nodes[key.name] = node
+                self.nodes[key.name] = node
                 changed.append((node, known))
+        if len(self.nodes) != count or changed:
+            self.groups.put_node()
+            self.applications.look_again()
         self._nodes.clear()
         has_moved = any(
             known is None or known.labels != node.labels or known.devices != node.devices for node, known in changed
         )
-        if has_moved and self._parts.frame(self._known_nodes.values()) != self._frame:
+        if has_moved and self._parts.frame(self.nodes.values()) != self._frame:
             self._is_stale = True
             return
         for node, _ in changed:
@@ -271,7 +297,7 @@ class Cache:
         """Let nodes be there that are not, to see who would go to them; the state is good for nothing else then."""
         for obj in objects:
             if (node := self._read_node(obj)) is not None:
-                self._known_nodes[node.name] = node
+                self.nodes[node.name] = node
                 self.state.put_node(node)
 
     # Pods ------------------------------------------------------------------------------------------------------------
@@ -304,8 +330,20 @@ class Cache:
         fields = Fields(pod) if self._note(key) and pod is not None else None
         self._unbound.discard(key)
         self._uncertain.pop(key, None)
+        is_own = fields is not None and is_alone and key not in self._group_of
+        is_joining = is_own and pod is not None and is_member(pod, self._parts.schedulers)
+        is_counting = is_own and pod is not None and is_counted(pod, self._parts.schedulers)
+        if not is_joining:
+            self.groups.drop_pod(name)
+        if not is_counting:
+            self.applications.drop(name)
         try:
-            if fields is not None and is_alone and self._is_taken(fields, name, alone):
+            if fields is not None and is_joining and self._is_joined(fields, key, alone):
+                return
+            if fields is not None and is_counting and self._is_counted(fields, name, alone):
+                return
+            is_plain = is_alone and not is_joining and not is_counting
+            if fields is not None and is_plain and self._is_taken(fields, name, alone):
                 return
         except InvalidObject as problem:
             # What it was charged with before stays charged: a pod does not leave its node by becoming unreadable.
@@ -322,10 +360,8 @@ class Cache:
         workload = read_alone(pod, self._parts.plain_queue.name, self._placement)
         self.touched.add(alone)
         if bound is not None:
-            bound = self._placement.bound_pod(bound, pod, self._known_nodes.get(bound.node))
+            bound = self._read_bound(bound, pod)
             held = as_holder(pod, bound, workload, schedulers=self._parts.schedulers)
-            if bound.cards is not None and bound.slices is None:
-                self._uncertain[object_key(PODS, dict(pod.values))] = bound.node
             if held is None:
                 self._drop_alone(alone)
                 self.state.put_pod(bound)
@@ -335,6 +371,40 @@ class Cache:
         if self.state.workloads.get(alone) != workload:
             self.state.take(workload)
         return True
+
+    def _is_joined(self, pod: Fields, key: Key, alone: str) -> bool:
+        """Have a pod decided on with its group; whether it holds its node already."""
+        bound = read_bound_pod(pod)
+        is_held_back = (
+            bound is None and waits_for_node(pod.values, self._parts.schedulers) and not self._may_be_placed(pod)
+        )
+        node = self.nodes.get(bound.node) if bound is not None else None
+        self.groups.put_pod(key, dict(pod.values), node, is_held_back=is_held_back)
+        if bound is None:
+            return False
+        self._drop_alone(alone)
+        self.state.put_pod(self._read_bound(bound, pod))
+        return True
+
+    def _is_counted(self, pod: Fields, name: str, alone: str) -> bool:
+        """Have a pod decided on with its application; whether it waits or holds its node."""
+        bound = read_bound_pod(pod)
+        if bound is None and is_over(pod.values):
+            self.applications.put(name, pod, None)
+            return False
+        if bound is None and not (waits_for_node(pod.values, self._parts.schedulers) and self._may_be_placed(pod)):
+            self.applications.drop(name)
+            return False
+        self.applications.put(name, pod, None if bound is None else self._read_bound(bound, pod))
+        self.touched.add(alone)
+        return True
+
+    def _read_bound(self, bound: BoundPod, pod: Fields) -> BoundPod:
+        """A pod with what it holds of the cards of its node; where the node could not name them, it is read again."""
+        found = self._placement.bound_pod(bound, pod, self.nodes.get(bound.node))
+        if found.cards is not None and found.slices is None:
+            self._uncertain[object_key(PODS, dict(pod.values))] = found.node
+        return found
 
     def _may_be_placed(self, pod: Fields) -> bool:
         """Whether the claims of a pod let it be placed now; where they do not, what is told is noted."""
@@ -360,7 +430,7 @@ class Cache:
         if obj is None:
             self._note(key)
             self._filled.pop(key, None)
-            self._read.pop(key, None)
+            self._known.forget(key)
             if name in self.state.workloads:
                 self.state.drop(name)
             for left in sorted(self._members.get(key, ())):
@@ -368,7 +438,7 @@ class Cache:
                 self._account(left, self._view.get(left), is_alone=True)
             self._members.pop(key, None)
             return
-        workload = self._known_workload(key, obj) if self._note(key) else None
+        workload = self._known.get(key, obj, self._seen[key]) if self._note(key) else None
         pods = pods_of(key, obj, self._view)
         for gone in sorted(self._members.get(key, set()) - pods.keys()):
             self._join(gone, None)
@@ -384,7 +454,7 @@ class Cache:
             self._join(pod_key, key)
             is_seated = key_of(pod) in seating.seated
             is_waiting = not pod["spec"].get("nodeName")
-            self._account(pod_key, pod, is_alone=not is_seated and (not is_waiting or _is_unplaced(workload)))
+            self._account(pod_key, pod, is_alone=not is_seated and (not is_waiting or is_unplaced(workload)))
 
     def _take(self, key: Key, workload: Workload, seating: Seating, *, has_pods: bool) -> None:
         bound = min(seating.bound_count, workload.slot_count)
@@ -399,55 +469,3 @@ class Cache:
         workload = workload.changed(pods_bound=bound)
         if self.state.workloads.get(workload.key) != workload:
             self.state.take(workload)
-
-    def _known_workload(self, key: Key, obj: Object) -> Workload | None:
-        """A workload as its object says; most changes are of its pods, so it is mostly read already."""
-        revision, before, workload = self._read.get(key, (-1, 0, None))
-        if revision != self._seen[key]:
-            metadata = obj["metadata"]
-            generation = int(metadata.get("generation") or 0)
-            is_like = workload is not None and workload.uid == metadata["uid"] and 0 < generation == before
-            workload = self._read_workload(obj, workload if is_like else None)
-            self._read[key] = (self._seen[key], generation, workload)
-        return workload
-
-    def _read_workload(self, obj: Object, like: Workload | None) -> Workload | None:
-        assert self._reader is not None, "the state is built before anything is read"
-        fields = Fields(obj)
-        try:
-            workload = self._reader.read(fields, like)
-        except InvalidObject as problem:
-            log.warning("Workload %s is left out: %s", obj["metadata"].get("name"), problem)
-            return None
-        try:
-            return with_slots(workload, fields)
-        except InvalidObject as problem:
-            log.warning("the slots of Workload %s are not known, its pods count one by one: %s", workload.key, problem)
-            return workload
-
-
-def slots_of(workload: Workload | None) -> dict[str, tuple[Slot, ...]]:
-    """The slots that the pods of a workload may be bound to, by pod set."""
-    if workload is None or workload.admission is None or workload.is_finished:
-        return {}
-    return {given.name: given.slots for given in workload.admission.pod_sets}
-
-
-def _is_unplaced(workload: Workload | None) -> bool:
-    """Whether the pods of a workload look for nodes one by one: others have admitted it, without saying where."""
-    return workload is not None and workload.is_admitted and not workload.is_evicted and not workload.slot_count
-
-
-def _labels(node: Object | None) -> object:
-    return None if node is None else node["metadata"].get("labels")
-
-
-def _meaning(obj: Object | None, resource: str) -> object:
-    """What of an object shapes the state."""
-    if obj is None:
-        return None
-    metadata = {name: value for name, value in obj["metadata"].items() if name not in _NO_MEANING}
-    rest = {name: value for name, value in obj.items() if name not in ("metadata", "status")}
-    if resource == CHECKS:
-        rest["status"] = obj.get("status")
-    return metadata, rest

@@ -30,8 +30,10 @@ from muster.model.times import moment_text
 from muster.model.workload import Slot, Workload
 from muster.store.binding import Binding
 from muster.store.kinds import Object
+from muster.store.objects import Part
 from muster.store.records import Key
 
+GANG, GANGS = "app", "applications"  # which no object stands for
 Annotate = Callable[[Fields, Slot, float], Mapping[str, str]]  # what is written on a pod that gets a slot
 
 
@@ -41,6 +43,7 @@ class StatusWrite:
 
     key: Key
     obj: Object  # with the revision that was seen
+    part: Part = Part.STATUS  # that holds the status
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ def key_of(workload: str) -> Key:
     """The object that the engine's name of a workload stands for."""
     namespace, _, name = workload.partition("/")
     kind, _, pod = name.partition("/")
+    if kind == GANG and pod:
+        return Key(GANGS, namespace, pod)
     return Key(PODS, namespace, pod) if pod else Key(WORKLOADS, namespace, kind)
 
 

@@ -141,7 +141,7 @@ class QueueStatus:
 
 
 def _part_of(workload: Workload | None) -> _Part | None:
-    if workload is None or workload.is_finished or (workload.is_pod and not workload.submit_queue):
+    if workload is None or workload.is_finished or not workload.submit_queue:
         return None
     submit = Key(LOCAL_QUEUES, *workload.submit_queue.split("/", 1))
     admission = workload.admission

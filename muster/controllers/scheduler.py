@@ -12,41 +12,42 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
+from muster.controllers.belonging import PODS
 from muster.controllers.cache import Cache
 from muster.controllers.carrying_out import Annotate, Removal, StatusWrite, Write, Writer, key_of, unscheduled
-from muster.controllers.events import Events, note_of
+from muster.controllers.deciding import Decided, run_cycles
+from muster.controllers.events import WARNING, Events, Note, note_of
 from muster.controllers.feed import Changes
+from muster.controllers.group_writes import GroupWrite, GroupWriter, bound_to
 from muster.controllers.news import News
 from muster.controllers.pace import AT_ONCE, Allowance, Pace
 from muster.controllers.pod_claims import claim_state, told, unreached, with_node
 from muster.controllers.queue_status import QueueStatus
+from muster.controllers.sessions import SessionReport, Sessions
 from muster.controllers.telling import SCHEDULER, Refusals, events_of_decision, events_of_refusal
 from muster.controllers.view import Seen
 from muster.controllers.volume_matching import CLAIMS
 from muster.dialects.kueue.write import Event, status_after_checks
 from muster.dialects.pods import workload_key
-from muster.engine.decide import decide
 from muster.engine.explain import untried
 from muster.engine.state import EngineState
 from muster.model.errors import InvalidObject
-from muster.model.plan import Decision, Hold, Plan, Requeue, Retry
+from muster.model.fields import Fields
+from muster.model.plan import Amend, Decision, Evict, Reserve
 from muster.model.reason import Verdict
-from muster.model.workload import CheckState, Workload
+from muster.model.workload import CheckState, Slot, Workload
 from muster.store.binding import Binding
 from muster.store.client import Client
 from muster.store.clock import Clock
 from muster.store.errors import Conflict, NotFound, StoreError, Unavailable
 from muster.store.kinds import Object
-from muster.store.objects import Part
 from muster.store.records import Key
 from muster.store.rules import Deletion
 
 log = logging.getLogger(__name__)
 PAUSE_S = 1.0  # after a fault
-CYCLES_MOST = 512  # of one pass: what is decided is to be seen soon
 _NEWS_MOST = 60  # pauses until news of an object comes that somebody else has written
 LATER_MOST = 10_000  # objects of which there is still something to tell; what is older is not told
 _LEAST_WAIT_S = 0.05  # until it is time for something: clocks are not exact
@@ -58,16 +59,6 @@ Think = Callable[[Callable[[], Result]], Awaitable[Result]]
 async def at_once(work: Callable[[], Result]) -> Result:
     """Think where one is; a server thinks in a thread of its own instead."""
     return work()
-
-
-@dataclass(slots=True)
-class Decided:
-    """What the cycles of a pass have decided."""
-
-    decisions: dict[str, list[Decision]] = field(default_factory=dict)  # by workload
-    verdicts: dict[str, Verdict] = field(default_factory=dict)
-    cycles: int = 0
-    is_cut_short: bool = False  # there may be more to decide
 
 
 class Unanswered(NamedTuple):
@@ -90,6 +81,8 @@ class Scheduler:
         self._written: dict[str, int] = {}  # the newest revision of own writes, by resource
         self._events = Events(SCHEDULER)
         self._queues = QueueStatus(feed.view, client)
+        self._sessions = Sessions(cache.groups)
+        self._notes: list[tuple[Key, Note]] = []  # what is to be told of the objects of groups
         self.think: Think[Decided] = at_once
         self.is_idle = False
         self._telling: asyncio.Future[list[BaseException | None]] | None = None  # what has become of the last pass
@@ -145,6 +138,13 @@ class Scheduler:
         has_news = self.cache.has_news or not self.is_idle
         return not has_news and all(self._view.has_reached(*written) for written in self._written.items())
 
+    def remind(self, cache: Cache) -> None:
+        """Let another cache know what no object says: places that are kept for pods to come."""
+        cache.applications.remember(self.cache.applications)
+        cache.sync(self.cache.state.now)
+        for held in self._sessions.promises:
+            cache.state.put_pod(held)
+
     async def _pause(self) -> None:
         self._is_to_pause, self.is_pausing = False, True
         await self._clock.sleep(PAUSE_S)
@@ -158,7 +158,8 @@ class Scheduler:
     async def _wait(self) -> None:
         """Until something happens, or it has become time for somebody."""
         now = self._clock.now_s()
-        known = (self.cache.state.next_due(), self._queues.next_due(), self._next_told(now))
+        of_state = (self.cache.state.next_due(), self._queues.next_due(), self._next_told(now))
+        known = (*of_state, self._sessions.next_due, self.cache.applications.next_due)
         due = min((one for one in known if one is not None), default=None)
         await self._news.wait(None if due is None else max(_LEAST_WAIT_S, due - now))
 
@@ -179,7 +180,7 @@ class Scheduler:
         now = max(self._clock.now_s(), self.cache.state.now)
         self.cache.sync(now)
         state = self.cache.state
-        decided = await self.think(lambda: run_cycles(state, now, self._pace.decisions_at_once))
+        decided = await self.think(lambda: self._decide(state, now))
         events = await self._carry_out(state, decided, now)
         touched, self.cache.touched = self.cache.touched | decided.decisions.keys(), set()
         self._queues.count(state, sorted(touched))
@@ -213,6 +214,12 @@ class Scheduler:
                 return
             await self._clock.sleep(PAUSE_S)
 
+    def _decide(self, state: EngineState, now: float) -> Decided:
+        """Let queues decide first, and groups then on what is left."""
+        decided = run_cycles(state, now, self._pace.decisions_at_once)
+        decided.session = self._sessions.run(state, now, self.cache.nodes)
+        return decided
+
     async def _carry_out(self, state: EngineState, decided: Decided, now: float) -> list[list[Event]]:
         """Write all that was decided, at once: each write is about one object and asks for the state it was seen in.
 
@@ -222,9 +229,16 @@ class Scheduler:
         writes: list[Awaitable[list[Event]]] = []
         for workload, decisions in decided.decisions.items():
             for decision in decisions:
-                writes.append(self._carried_out(writer, workload, decision))
+                if self.cache.applications.is_gang(workload):
+                    self._carry_out_gang(workload, decision)
+                else:
+                    writes.append(self._carried_out(writer, workload, decision))
         refusals = Refusals(state)
         for workload, verdict in self._to_tell(state, decided):
+            if self.cache.applications.is_gang(workload):
+                members = self.cache.applications.members(workload)
+                self.cache.held_back.update((key, verdict.told) for key in members)
+                continue
             obj = self.cache.seen(key_of(workload))
             if obj is None:
                 continue
@@ -235,6 +249,8 @@ class Scheduler:
         writes += [self._admitted(workload, now) for workload in self._checked(state)]
         writes += [self._held_back(key, text, now) for key, text in self.cache.held_back.items()]
         self.cache.held_back = {}
+        writes += self._session_writes(decided.session, now)
+        writes += [self._seated(key, slot, now) for key, slot in self.cache.applications.seats()]
         written = await asyncio.gather(*writes, return_exceptions=True)
         for one in written:
             if isinstance(one, BaseException):
@@ -276,6 +292,58 @@ class Scheduler:
             self.cache.leave_out(key)
         return []
 
+    def _session_writes(self, report: SessionReport | None, now: float) -> list[Awaitable[list[Event]]]:
+        """The writes of a session; what is told of objects that are no pods is gathered."""
+        refused = self.cache.groups.refused | self.cache.applications.refused
+        self.cache.groups.refused, self.cache.applications.refused = {}, {}
+        self._notes += [(key, Note(WARNING, "Invalid", text)) for key, text in refused.items()]
+        if report is None:
+            return []
+        writer = GroupWriter(self._seen_by_session, self._annotate, now)
+        return [self._session_written(one, now) for one in writer.all(report)]
+
+    def _seen_by_session(self, key: Key) -> Object | None:
+        return self.cache.seen(key) if key.resource == PODS else self._view.get(key)
+
+    async def _session_written(self, one: GroupWrite, now: float) -> list[Event]:
+        """Make the writes of a session on one object; where one fails, it is looked at again."""
+        is_pod = one.key.resource == PODS
+        try:
+            for write in one.writes:
+                if isinstance(write, Binding):
+                    pod = self.cache.seen(one.key)
+                    waits = None if pod is None else await self._without_volumes(pod, write, now)
+                    if waits is not None:
+                        return waits
+                await self._write(write)
+        except InvalidObject as problem:
+            log.error("what a session decided on %s cannot be written: %s", one.key, problem)
+            return []
+        except StoreError as problem:
+            log.debug("%s was not written: %s", one.key, problem)
+            self._is_to_pause = self._is_to_pause or not isinstance(problem, (Conflict, NotFound))
+            if is_pod:
+                self.cache.look_again(one.key)
+            self._sessions.forget(one.key)
+            return []
+        self._notes += [(one.key, note) for note in one.notes]
+        return []
+
+    def _carry_out_gang(self, gang: str, decision: Decision) -> None:
+        """Keep the places of a gang of an application, or let them go: there is no object to write them on."""
+        if isinstance(decision, (Reserve, Amend)):
+            self.cache.applications.hold(gang, decision.admission)
+        elif isinstance(decision, Evict):
+            self.cache.applications.give_up(gang)
+
+    async def _seated(self, key: Key, slot: Slot, now: float) -> list[Event]:
+        """Bind a pod to the place that its gang keeps for it."""
+        pod = self.cache.seen(key)
+        if pod is None:
+            self.cache.look_again(key)
+            return []
+        return await self._session_written(bound_to(key, pod, slot, dict(self._annotate(Fields(pod), slot, now))), now)
+
     async def _without_volumes(self, pod: Object, binding: Binding, now: float) -> list[Event] | None:
         """What is told of a pod whose volumes do not let it be bound now; claims that wait for its node hear of it."""
         claims = claim_state(pod, self._view)
@@ -311,7 +379,7 @@ class Scheduler:
 
     async def _write(self, write: Write) -> None:
         if isinstance(write, StatusWrite):
-            kept = await self._client.update(write.key, write.obj, Part.STATUS)
+            kept = await self._client.update(write.key, write.obj, write.part)
             revision = int(kept["metadata"]["resourceVersion"])
         elif isinstance(write, Binding):
             revision = await self._client.bind(write)
@@ -373,19 +441,21 @@ class Scheduler:
     async def _tell_beside(self, events: list[list[Event]], now: float) -> None:
         """Tell what was done, in events and in the status of queues, while the next passes begin; one after another."""
         self._later += events
-        del self._later[:-LATER_MOST]
+        del self._later[:-LATER_MOST], self._notes[:-LATER_MOST]
         if self._telling is not None and not self._telling.done():
             return  # the rest is told when that is over
         for problem in await self._telling if self._telling is not None else ():
             if problem is not None:
                 raise problem
         events, self._later = self._later, []
-        telling = (self._queues.write(now), *(self._tell(one, now) for one in events))
+        notes, self._notes = self._notes, []
+        told = (*(self._tell(one, now) for one in events), *(self._tell_of(*one, now) for one in notes))
+        telling = (self._queues.write(now), *told)
         self._telling = asyncio.gather(*telling, return_exceptions=True)
         self._telling.add_done_callback(self._tell_more)
 
     def _tell_more(self, _: object) -> None:
-        if self._later:
+        if self._later or self._notes:
             self._news.set()
 
     async def _tell(self, events: list[Event], now: float) -> None:
@@ -394,31 +464,10 @@ class Scheduler:
             if obj is not None:
                 await self._events.write(self._client, obj, note_of(event), now)
 
-
-def run_cycles(state: EngineState, now: float, decisions_most: int = 0) -> Decided:
-    """Run cycles until every head was tried in vain since the last change, and nobody can grow; or up to a bound.
-
-    What is left is for the next pass, which follows on the writes of this one.
-    """
-    decided = Decided()
-    while decided.cycles < CYCLES_MOST and not (decided.cycles and state.is_settled and not state.growing()):
-        if decisions_most and len(decided.decisions) >= decisions_most:
-            decided.is_cut_short = True
-            break
-        state.begin_cycle(max(now, state.now))
-        plan = decide(state)
-        state.apply(plan)
-        decided.cycles += 1
-        _note(decided, plan)
-    return decided
-
-
-def _note(decided: Decided, plan: Plan) -> None:
-    """Take down what a cycle decided."""
-    for decision in plan.decisions:
-        if not isinstance(decision, (Requeue, Retry, Hold)):
-            decided.decisions.setdefault(decision.workload, []).append(decision)
-    decided.verdicts.update(plan.verdicts)
+    async def _tell_of(self, key: Key, note: Note, now: float) -> None:
+        obj = self._view.get(key)
+        if obj is not None:
+            await self._events.write(self._client, obj, note, now)
 
 
 def _has_passed(workload: Workload) -> bool:

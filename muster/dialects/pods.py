@@ -20,7 +20,9 @@ from muster.model.workload import Admission, PodSet, PodSetAdmission, Slot, Work
 
 Pod = Mapping[str, Any]  # as it is stored, and so of the right shape
 POD_SET = "main"
-SCHEDULERS = frozenset({"", "default-scheduler", "muster"})  # whose pods are bound where nobody else binds any
+SCHEDULERS = frozenset(
+    {"", "default-scheduler", "muster", "volcano", "yunikorn"}
+)  # whose pods are bound where nobody else binds any
 
 
 def workload_key(namespace: str, name: str) -> str:

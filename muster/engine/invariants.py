@@ -213,7 +213,7 @@ def _gang_violations(state: EngineState) -> Iterator[str]:
 def _slot_violations(state: EngineState, slots: NodeSlots) -> Iterator[str]:
     """What is given out of a node is what the slots on it add up to, each once; slots are where a topology said."""
     want: dict[str, Counter[str]] = {}
-    uses = list(slots.foreign_uses())
+    uses = [(key, use) for key, (_, use) in slots.foreign.items()]
     for holder in state.holders.all():
         uses.extend((holder.workload.key, use) for use in holder.places if isinstance(use, SlotUse))
         yield from _place_count_violations(holder.workload)

@@ -27,6 +27,7 @@ from muster.engine.tiers import Tiers
 from muster.engine.vectors import Vector, add, is_within, total_of
 from muster.model.groups import ENDED, HOLDING, GroupPhase, GroupSnapshot, NearWish, PodStatus
 from muster.model.pod_rules import ANYWHERE, PodRules
+from muster.model.topology import BoundPod
 
 Undo = Callable[[], None]
 Mark = tuple[int, TableMark]
@@ -82,6 +83,7 @@ class Session:
         self.groups = stand(snapshot, self.queues)
         self.pods = {pod.key: pod for group in self.groups.values() for pod in group.pods.values()}
         self.on_row: dict[int, dict[str, PodStanding]] = {}
+        self.taken_over: list[BoundPod] = []  # pods on their way out, which the table has otherwise than before
         self._take_nodes()
         self._settle_domains()
         opened = [[one.open(self).without(frozenset()) if one.open else one for one in tier] for tier in given]
@@ -118,11 +120,13 @@ class Session:
                 asked = {name: min(amount, HELD_MOST) for name, amount in given.requests.items()}
                 demand = demands[kind] = self.slots.demand_for(asked, rules, given.cards)
             pod.demand = demand
+            if pod.status is PodStatus.RELEASING and pod.key in self.slots.foreign:
+                self.taken_over.append(self.slots.foreign[pod.key][0])
+                self.slots.drop_pod(pod.key)  # from here on the session counts it
+        for pod in self.pods.values():
             row = self.placer.table.find_row(pod.node) if pod.node else None
-            if row is None or pod.status in ENDED:
-                continue
-            self.slots.drop_pod(pod.key)  # from here on the session counts it
-            self._seat(pod, row)
+            if row is not None and pod.status not in ENDED:
+                self._seat(pod, row)
         sharding = self.snapshot.sharding
         if sharding is not None:
             self._shard = np.array([name in sharding.nodes for name in self.placer.table.names], np.bool_)
@@ -131,11 +135,16 @@ class Session:
     def _seat(self, pod: PodStanding, row: int) -> None:
         """Hold what a pod has that came with a node."""
         pod.row = row
+        self.on_row.setdefault(row, {})[pod.key] = pod
+        known = self.slots.foreign.get(pod.key)
+        if known is not None:  # the table has it already
+            use = known[1]
+            pod.demand, pod.held = use.demand, self.slots.held_by(use.slots[0], row)
+            return
         pod.held = pod.pod.slices if pod.pod.slices is not None else self._seat_cards(pod.demand, row)
         if not pod.pod.slices and isinstance(pod.held, tuple) and len(pod.held) != pod.demand.cards:
             count = len(pod.held)
             pod.demand = replace(pod.demand, cards=count, milli=pod.demand.milli if count else 0, ask=None)
-        self.on_row.setdefault(row, {})[pod.key] = pod
         if pod.status is PodStatus.RELEASING:
             self.leaving.shift(row, pod, 1)
             # It is still there for others' rules, and its amounts count as free soon.

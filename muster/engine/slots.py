@@ -105,7 +105,7 @@ class NodeSlots:
         self._flavors = flavors
         self._cards = cards
         self._demands: dict[object, Demand] = {}
-        self._pods: dict[str, tuple[BoundPod, SlotUse]] = {}
+        self.foreign: dict[str, tuple[BoundPod, SlotUse]] = {}  # by pod: what no admission accounts for
         self._guests: dict[int, dict[str, Demand]] = {}  # by row: pods of which nobody knows on which cards they are
         self._disturbed: set[int] = set()  # rows with guests on which something changed
         self._mix = PodMix()
@@ -152,25 +152,25 @@ class NodeSlots:
 
     def put_pod(self, pod: BoundPod) -> None:
         """Learn of a pod that holds a part of a node and that no admission accounts for."""
-        if pod.key in self._pods and self._pods[pod.key][0] == pod:
+        if pod.key in self.foreign and self.foreign[pod.key][0] == pod:
             return
         self.drop_pod(pod.key)
         requests = {name: min(amount, HELD_MOST) for name, amount in pod.requests.items()}
         demand = self.demand_for(requests, pod.rules, pod.cards)
         if pod.slices is None and demand.cards:
-            self._pods[pod.key] = (pod, SlotUse(demand, ()))
+            self.foreign[pod.key] = (pod, SlotUse(demand, ()))
             row = self._row_for(pod.node)
             self._guests.setdefault(row, {})[pod.key] = demand
             self._disturbed.add(row)
         else:
             use = SlotUse(demand, (Slot(pod.node, (), pod.slices),))
-            self._pods[pod.key] = (pod, use)
+            self.foreign[pod.key] = (pod, use)
             self.charge((use,))
         self.commit()
 
     def drop_pod(self, key: str) -> None:
         """Learn that such a pod is gone."""
-        known = self._pods.pop(key, None)
+        known = self.foreign.pop(key, None)
         if known is None:
             return
         pod, use = known
@@ -180,18 +180,14 @@ class NodeSlots:
             del self._guests[row]
         self.commit()
 
-    def foreign_uses(self) -> Iterator[tuple[str, SlotUse]]:
-        """What pods hold that no admission accounts for, by pod."""
-        return ((key, use) for key, (_, use) in self._pods.items())
-
     def _seat_guests(self, row: int) -> None:
         """Let pods whose cards nobody knows have those that are left, in the order of their names."""
         guests = self._guests.get(row, {})
-        self.release([self._pods[key][1] for key in guests])
+        self.release([self.foreign[key][1] for key in guests])
         for key in sorted(guests):
-            pod, _ = self._pods[key]
+            pod, _ = self.foreign[key]
             use = self._seat(pod, guests[key], row)
-            self._pods[key] = (pod, use)
+            self.foreign[key] = (pod, use)
             self.charge((use,))
 
     def _seat(self, pod: BoundPod, wanted: Demand, row: int) -> SlotUse:

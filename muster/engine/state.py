@@ -179,14 +179,14 @@ class EngineState:
             self.places.slots.adapt()
         self.deadlines.advance(now, self._is_short_of_pods)
         self.room.call_due(now)
-        self._version_begun = self._node_version
+        self._version_begun = self.node_version
         self.may_grow = bool(self.growing()) and self.is_settled
 
     @property
     def is_settled(self) -> bool:
         """Whether every head was tried in vain since anything was taken or given back."""
         heads = (attempt_of(head.key, self.progress.get(head.key)) for _, head in self.heads())
-        return self.growth.were_tried(heads, self._node_version)
+        return self.growth.were_tried(heads, self.node_version)
 
     def next_due(self) -> float | None:
         """When a cycle may decide something new although nothing has changed; `None`: never."""
@@ -234,7 +234,7 @@ class EngineState:
                 self.second_pass.retry(decision.workload, self.now)
         self.growth.tried((attempt_of(key, self.progress.get(key)) for key in plan.verdicts), self._version_begun)
         if self.may_grow:
-            self.growth.mark(self._node_version)
+            self.growth.mark(self.node_version)
 
     def _apply_reserve(self, decision: Reserve) -> None:
         self.progress.pop(decision.workload, None)
@@ -294,10 +294,10 @@ class EngineState:
 
     def growing(self) -> list[Workload]:
         """Those who run with fewer pods than they want, the most important first; only where something changed."""
-        return self.growth.due(self._node_version)
+        return self.growth.due(self.node_version)
 
     @property
-    def _node_version(self) -> int:
+    def node_version(self) -> int:
         """Grows whenever anything is taken or given back: trees share nodes."""
         return self._changes + self._node_changes
 

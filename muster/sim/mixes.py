@@ -7,10 +7,14 @@ all and in `troubles`. All of it fits into the cluster, alone, once nothing is b
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+from muster.dialects.volcano.names import SCHEDULER as VOLCANO
+from muster.dialects.yunikorn.names import SCHEDULER as YUNIKORN
+from muster.dialects.yunikorn.names import TASK_GROUP_NAME, TASK_GROUPS
 from muster.sim.objects import (
     GPU,
     GPU_CORES,
@@ -133,6 +137,28 @@ def _plain_pod(chance: Random, name: str) -> Object:
     return pod(f"plain-{name}", template, {})
 
 
+# Groups of two other systems -----------------------------------------------------------------------------------------
+
+
+def _group_job(chance: Random, name: str) -> Object:
+    """A job whose pods are one of Volcano's groups; without a minimum, which a job that shrinks could not reach."""
+    template = _template(chance, {"cpu": "1"})
+    template["spec"] |= {"schedulerName": VOLCANO, "priorityClassName": chance.choice(tuple(PRIORITIES))}
+    return job(f"group-{name}", chance.randint(1, 3), template)
+
+
+def _application_job(chance: Random, name: str) -> Object:
+    """A job whose pods are an application of YuniKorn's, a gang or not."""
+    pods = chance.randint(1, 3)
+    template = _template(chance, {"cpu": "1"})
+    template["metadata"]["labels"] |= {"applicationId": f"app-{name}", "queue": chance.choice(("root.a", "root.b"))}
+    if chance.random() < 0.5:
+        groups = [{"name": "main", "minMember": pods, "minResource": {"cpu": "1"}}]
+        template["metadata"]["annotations"] |= {TASK_GROUPS: json.dumps(groups), TASK_GROUP_NAME: "main"}
+    template["spec"]["schedulerName"] = YUNIKORN
+    return job(f"app-{name}", pods, template)
+
+
 # Services and what runs by the clock ---------------------------------------------------------------------------------
 
 
@@ -185,6 +211,12 @@ MIXES = (
         pools=_CPU_NODES,
         queues=_lending_queues,
         submit=(_service, _service, _autoscaler, _regular, _small_job),
+    ),
+    Mix(
+        name="groups",
+        pools=_CPU_NODES,
+        queues=_lending_queues,
+        submit=(_group_job, _group_job, _application_job, _small_job, _plain_pod),
     ),
     Mix(name="elastic", pools=_ELASTIC_NODES, queues=_lending_queues, submit=(_small_job, _plain_pod)),
 )

@@ -22,7 +22,7 @@ from muster.store.client import PlainClient
 from muster.store.clock import VirtualClock
 from muster.store.errors import NotFound, Unavailable
 from muster.store.identities import Identities
-from muster.store.kinds import Object
+from muster.store.kinds import KindRules, Object
 from muster.store.memory import MemoryStore
 from muster.store.objects import PLAINLY, Objects, Part, decode
 from muster.store.records import Key, Scope
@@ -33,6 +33,16 @@ GROUP = "kueue.x-k8s.io"
 API = f"{GROUP}/v1beta2"
 GPU = "nvidia.com/gpu"
 WORKLOADS = f"workloads.{GROUP}"
+VOLCANO = {
+    resource: KindRules(
+        resource=resource, kind=kind, api_version=version, is_namespaced=is_namespaced, has_status=not is_namespaced
+    )
+    for resource, kind, version, is_namespaced in (
+        ("queues.scheduling.volcano.sh", "Queue", "scheduling.volcano.sh/v1beta1", False),
+        ("podgroups.scheduling.volcano.sh", "PodGroup", "scheduling.volcano.sh/v1beta1", True),
+        ("hypernodes.topology.volcano.sh", "HyperNode", "topology.volcano.sh/v1alpha1", False),
+    )
+}
 
 
 class CheckedClient(PlainClient):
@@ -87,7 +97,7 @@ class Cluster:
         self.clock = VirtualClock(START_S)
         self.store = MemoryStore(self.clock)
         self.front = AsyncStore(self.store, pace_s=0)
-        rules = {**BUILTIN, **KUEUE}
+        rules = {**BUILTIN, **KUEUE, **VOLCANO}
         self.objects = Objects(rules, self.clock, identities=Identities(Random(seed)))
         self.plain = PlainClient(self.front, self.objects, "tests")
         self.configuration = configuration

@@ -17,12 +17,12 @@ from tests.support import is_full_proof
 
 def _picture(state: EngineState) -> dict[str, object]:
     """All that objects say; not what the engine remembers of the past."""
-    strangers = state.places.slots.foreign_uses() if state.places.slots is not None else ()
+    strangers = state.places.slots.foreign if state.places.slots is not None else {}
     nodes = state.tree.nodes.items()
     return {
         "workloads": {key: one.changed(pods_bound=0) for key, one in state.workloads.items()},
         "usage": {name: {cell: used for cell, used in one.usage.items() if used} for name, one in nodes},
-        "strangers": {key: [slot.node for slot in use.slots] for key, use in strangers},
+        "strangers": {key: [slot.node for slot in use.slots] for key, (_, use) in strangers.items()},
         "waiting": {name: {one.key for one in (*line.waiting(), *line.parked())} for name, line in state.lines.items()},
     }
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from muster.controllers.scheduler import run_cycles as run_to_the_end
+from muster.controllers.deciding import run_cycles as run_to_the_end
 from muster.engine.invariants import differences, violations
 from muster.engine.stages.grow import without_slots
 from muster.model.plan import Amend, Shrink

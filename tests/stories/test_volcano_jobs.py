@@ -9,7 +9,7 @@ import pytest
 from muster.model.errors import InvalidObject
 from muster.sim.world import World
 from muster.store.records import Key
-from tests.stories.volcano_jobs import COMMANDS, GROUPS, START, Story, a_job, a_task, a_world, policy
+from tests.stories.volcano_jobs import COMMANDS, GROUPS, START, Story, a_job, a_queue, a_task, a_world, policy
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +27,11 @@ def story(world: World) -> Iterator[Story]:
 
 
 def test_a_job_waits_for_its_group_runs_and_completes(story: Story) -> None:
-    story.is_open = False
-    story.submit(a_job(a_task("ps"), a_task("worker", 2)))
+    story.submit(a_job(a_task("ps"), a_task("worker", 2), queue="later"))
     assert story.phase == "Pending" and story.pods() == {}
     (group,) = story.world.all(GROUPS)
     assert group["spec"]["minMember"] == 3 and group["spec"]["minTaskMember"] == {"ps": 1, "worker": 2}
-    story.is_open = True
+    story.submit(a_queue("later"))
     story.until("Running")
     assert set(story.pods()) == {"train-ps-0", "train-worker-0", "train-worker-1"}
     assert story.status["running"] == 3 and story.status["minAvailable"] == 3

@@ -18,6 +18,7 @@ Object = dict[str, Any]
 PODS_MOST = 5000
 TASKS_MOST = 1000
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
+MINIMUM = "scheduling.volcano.sh/group-min-member"
 
 
 def expand_job(job: Fields) -> list[Object]:
@@ -95,6 +96,27 @@ def expand_pod(pod: Fields) -> list[Object]:
     }
     named = {**metadata.values, "namespace": namespace, "annotations": {**annotations, GROUP_NAMES[0]: name}}
     return [_group(namespace, name, pod, wanted), {**pod.values, "metadata": named}]
+
+
+def group_of_pod(pod: Fields) -> Object:
+    """The group that a pod of a living cluster gets which names none: one for all pods of its controller."""
+    metadata, spec = pod.child("metadata"), pod.child("spec")
+    owner = next((one for one in metadata.children("ownerReferences") if one.flag("controller")), None)
+    annotations = metadata.text_map("annotations")
+    text = annotations.get(MINIMUM, "")
+    least = int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 10 else 1
+    own = {"apiVersion": "v1", "kind": "Pod", "name": metadata.text("name"), "uid": metadata.text("uid")}
+    reference = {**own, "controller": True} if owner is None else dict(owner.values)
+    wanted = {
+        "minMember": least,
+        "queue": annotations.get(QUEUE_NAME) or DEFAULT_QUEUE,
+        "minResources": _sum_requests([spec] * min(least, PODS_MOST)),
+        "priorityClassName": spec.text("priorityClassName"),
+    }
+    group = _group(metadata.text("namespace"), f"podgroup-{reference['uid']}", pod, wanted)
+    kept = {name: value for name, value in annotations.items() if name.split("/")[0].endswith("volcano.sh")}
+    place = {name: group["metadata"][name] for name in ("name", "namespace")}
+    return {**group, "metadata": {**place, "annotations": kept, "ownerReferences": [reference]}}
 
 
 def _group(namespace: str, name: str, owner: Fields, spec: Object) -> Object:

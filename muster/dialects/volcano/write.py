@@ -48,7 +48,7 @@ def _condition(session: Session, group: Standing, is_short: bool) -> Object:
 def queue_status(session: Session, name: str) -> Object:
     """The status of a Queue: how many of its groups are how far, and what their pods hold."""
     groups = session.queues[name].groups
-    phases = [group.phase for group in groups]
+    phases = [phase_at_close(group, is_unschedulable=not session.tiers.is_ready(group)) for group in groups]
     held: dict[str, int] = {}
     for group in groups:
         for pod in group.pods.values():

@@ -43,6 +43,11 @@ class PodOfApplication:
     def node(self) -> str:
         return self.pod.child("spec").text("nodeName")
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended: it holds nothing, and its gang had it."""
+        return self.pod.child("status").text("phase") in ("Succeeded", "Failed")
+
     def said(self, name: str) -> str:
         """What a label says, else an annotation by the same name."""
         return self.metadata.text_map("labels").get(name) or self.annotation(name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from itertools import islice
 
 from muster.dialects.yunikorn import names
 from muster.dialects.yunikorn.amounts import VCORE
@@ -53,6 +54,14 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gang:
+    """The pods that stand in for what the task groups of an application need, and until when they are waited for."""
+
+    pods: Mapping[str, tuple[str, ...]]  # namespace/name by task group, in the order in which they came
+    until: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """What pods and a configuration came to."""
 
@@ -60,6 +69,7 @@ class Reading:
     shared_limits: Mapping[str, SharedLimit] = field(default_factory=dict)
     workloads: Mapping[str, Workload] = field(default_factory=dict)
     owners: Mapping[str, str] = field(default_factory=dict)  # by workload: what it comes from
+    gangs: Mapping[str, Gang] = field(default_factory=dict)  # by workload
     rejected: tuple[tuple[PodOfApplication, str], ...] = ()  # and why
     doubts: tuple[tuple[PodOfApplication | None, InvalidObject], ...] = ()  # of a pod, or of the configuration
 
@@ -93,12 +103,15 @@ class _Reader:
         self.limits: dict[str, SharedLimit] = {}
         self.workloads: dict[str, Workload] = {}
         self.owners: dict[str, str] = {}
+        self.gangs: dict[str, Gang] = {}
         self.rejected: list[tuple[PodOfApplication, str]] = []
         self.doubts: list[tuple[PodOfApplication | None, InvalidObject]] = []
 
     def read(self, applications: Iterable[Application]) -> Reading:
         self.doubts += [(None, doubt) for doubt in (*property_doubts(self.tree), *_rule_doubts(self.partition))]
         for application in applications:
+            if all(pod.is_over for pod in application.pods):
+                continue
             self.doubts += [(application.first, doubt) for doubt in application.doubts]
             try:
                 queue = self._queue_of(application)
@@ -120,6 +133,7 @@ class _Reader:
             shared_limits=self.limits,
             workloads=self.workloads,
             owners=self.owners,
+            gangs=self.gangs,
             rejected=tuple(self.rejected),
             doubts=tuple(self.doubts),
         )
@@ -144,7 +158,7 @@ class _Reader:
             why = f"its gang was not complete after {application.terms.timeout_s:.0f} s, and its style is Hard"
             self.rejected += [(pod, f"application {application.name}: {why}") for pod in application.pods]
             return
-        standing_in: set[str] = set()
+        standing_in: dict[str, tuple[str, ...]] = {}
         if application.groups and not is_late:
             try:
                 gang, standing_in = making.gang()
@@ -153,8 +167,13 @@ class _Reader:
                 return
             if gang is not None:
                 self._keep(gang, application.first)
+                until = application.submitted_at + application.terms.timeout_s
+                self.gangs[gang.key] = Gang(pods=standing_in, until=until)
+        of_gang = {key for keys in standing_in.values() for key in keys}
         for pod in application.pods:
-            if pod.key not in standing_in and (pod.node or not pod.is_placeholder):
+            if pod.is_over:
+                continue
+            if pod.key not in of_gang and (pod.node or not pod.is_placeholder):
                 try:
                     self._keep(making.alone(pod), pod)
                 except InvalidObject as problem:
@@ -197,10 +216,10 @@ class _Making:
             reserved_at=pod.created_at,
         )
 
-    def gang(self) -> tuple[Workload | None, set[str]]:
-        """What the task groups still need at least, together, and the pods that stand in for it."""
+    def gang(self) -> tuple[Workload | None, dict[str, tuple[str, ...]]]:
+        """What the task groups still need at least, together, and the pods that stand in for it, by group."""
         pod_sets = []
-        standing_in: set[str] = set()
+        standing_in: dict[str, tuple[str, ...]] = {}
         first = self.application.first
         priority_class = first.pod.child("spec").text("priorityClassName")
         members: dict[str, list[PodOfApplication]] = {}
@@ -213,7 +232,7 @@ class _Making:
                 continue
             pod_sets.append(self._pod_set(group.name, group.as_pod(first.namespace, priority_class), missing))
             waiting = (pod for pod in pods if not pod.node and not pod.is_placeholder and _is_covered(pod, group))
-            standing_in.update(pod.key for pod, _ in zip(waiting, range(missing), strict=False))
+            standing_in[group.name] = tuple(pod.key for pod in islice(waiting, missing))
         if not pod_sets:
             return None, standing_in
         return self._workload(f"{first.namespace}/app/{self.application.name}", first, tuple(pod_sets)), standing_in

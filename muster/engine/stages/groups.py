@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from muster.engine.session import Session
 from muster.engine.stages.allocate import allocate
@@ -25,6 +25,23 @@ GROUP_STAGES: Mapping[str, Callable[[Session], None]] = {
     "shuffle": shuffle,
     "consolidate": consolidate,
 }
+
+
+ROUNDS_MOST = 20
+
+
+def run_until_settled(session: Session, names: Sequence[str]) -> None:
+    """Run stages again and again until they change nothing any more."""
+    for _ in range(ROUNDS_MOST):
+        before = _progress(session)
+        run_stages(session, names)
+        if _progress(session) == before:
+            return
+
+
+def _progress(session: Session) -> tuple[object, ...]:
+    phases = tuple(group.phase for group in session.groups.values())
+    return phases, len(session.outcome.binds), len(session.outcome.evicted)
 
 
 def run_stages(session: Session, names: Iterable[str]) -> None:
