@@ -31,6 +31,7 @@ def test_a_job_waits_for_its_group_runs_and_completes(story: Story) -> None:
     assert story.phase == "Pending" and story.pods() == {}
     (group,) = story.world.all(GROUPS)
     assert group["spec"]["minMember"] == 3 and group["spec"]["minTaskMember"] == {"ps": 1, "worker": 2}
+    assert story.told("QueueNotFound") == ["the job waits: there is no queue later"]
     story.submit(a_queue("later"))
     story.until("Running")
     assert set(story.pods()) == {"train-ps-0", "train-worker-0", "train-worker-1"}

@@ -124,6 +124,12 @@ class Story:
     def pods(self) -> dict[str, str]:
         return {one["metadata"]["name"]: one["status"].get("phase", "") for one in self.world.all("pods")}
 
+    def told(self, reason: str) -> list[str]:
+        """What events about the job say for a reason."""
+        uid = self.job["metadata"]["uid"]
+        events = (one for one in self.world.all("events") if one["involvedObject"].get("uid") == uid)
+        return [one["message"] for one in events if one["reason"] == reason]
+
     def pod(self, name: str) -> Object:
         return self.world.get("pods", name, "default")
 

@@ -25,7 +25,7 @@ from muster.dialects.volcano.job.policies import Request, Resolved, is_covered, 
 from muster.dialects.volcano.job.spec import read_job
 from muster.dialects.volcano.job.statuses import expires_at_s, read_status
 from muster.dialects.volcano.job.steps import Sight, Steps, next_steps
-from muster.dialects.volcano.job.words import BATCH, COMMANDS, GROUPS, JOBS, OUT_OF_SYNC, Action, Event
+from muster.dialects.volcano.job.words import BATCH, COMMANDS, GROUPS, JOBS, OUT_OF_SYNC, QUEUES, Action, Event
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
 from muster.store.errors import AlreadyExists, NotFound
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 TARGETS = "targets"  # the index of commands by the uid of what they are for
 CLAIMS, CLASSES = "persistentvolumeclaims", "priorityclasses.scheduling.k8s.io"
 OF_PLUGINS = ("configmaps", "networkpolicies.networking.k8s.io", "secrets", "services")
-FOLLOWED = frozenset((JOBS, PODS, GROUPS, COMMANDS, CLAIMS, CLASSES, *OF_PLUGINS))
+FOLLOWED = frozenset((JOBS, PODS, GROUPS, COMMANDS, QUEUES, CLAIMS, CLASSES, *OF_PLUGINS))
 _AGAIN_S = 60.0  # after which a job that has no meaning is looked at again
 _GONE_MOST = 5_000  # pods of one job whose end is remembered
 
@@ -188,6 +188,9 @@ class VolcanoJobs:
         made, problem = await create_all(turn, PODS, _absent(turn, steps.create))
         await put_status(turn, job, steps.status)
         notes = [Note(WARNING, "InvalidFlag", one) for one in steps.problems]
+        if steps.group is not None and turn.view.record(Key(QUEUES, "", steps.group["spec"]["queue"])) is None:
+            queue = steps.group["spec"]["queue"]
+            notes.append(Note(WARNING, "QueueNotFound", f"the job waits: there is no queue {queue}"))
         if steps.resolved is not None:
             done = steps.resolved
             notes.append(Note(NORMAL, "ExecuteAction", f"Start to execute action {done.action} after {_told(done)}"))
