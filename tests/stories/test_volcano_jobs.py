@@ -107,6 +107,15 @@ def test_a_task_waits_for_the_one_that_it_depends_on(story: Story) -> None:
     assert set(story.pods()) == {"train-prepare-0", "train-train-0", "train-train-1"}
 
 
+def test_tasks_wait_for_a_policy_that_lets_them_begin(story: Story) -> None:
+    after = policy("TaskCompleted", "Enqueue", condition={"taskName": "prepare"})
+    story.submit(a_job(a_task("prepare", run="20s"), a_task("train", 2), minAvailable=1, policies=[after]))
+    story.run(19)
+    assert story.pods() == {"train-prepare-0": "Running"}
+    story.until("Completed")
+    assert set(story.pods()) == {"train-prepare-0", "train-train-0", "train-train-1"}
+
+
 def test_a_pod_that_others_delete_is_evicted(story: Story) -> None:
     story.submit(a_job(a_task("one", 2, run="1h"), policies=[policy("PodEvicted", "AbortJob")]))
     story.until("Running")

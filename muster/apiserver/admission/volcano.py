@@ -8,6 +8,7 @@ from copy import deepcopy
 from muster.apiserver.kinds.pod_defaults import fill_template
 from muster.apiserver.kinds.pod_specs import template
 from muster.apiserver.kinds.problems import raise_all
+from muster.dialects.volcano.job.cards import card_remarks, whole_cards
 from muster.dialects.volcano.job.checks import change_problems, problems_of, queue_problem
 from muster.dialects.volcano.job.defaults import completed
 from muster.dialects.volcano.job.words import JOBS, QUEUES
@@ -29,6 +30,12 @@ def complete_job(job: Object) -> Object:
         return job  # its shape is checked after this, and says what is wrong
 
 
+def remarks(resource: str, given: Object) -> Iterator[str]:
+    """What is told to whoever makes an object."""
+    if resource == RESOURCE:
+        yield from card_remarks(Fields(given))
+
+
 def check_job(write: Transaction, job: Object, before: Record | None) -> None:
     """Raise what is wrong with a job that is new or has changed."""
     fields = Fields(job)
@@ -43,7 +50,7 @@ def check_job(write: Transaction, job: Object, before: Record | None) -> None:
 def _new_problems(write: Transaction, job: Fields) -> Iterator[InvalidObject]:
     yield from problems_of(job)
     for task in job.child("spec").children("tasks"):
-        given = deepcopy(dict(task.child("template").values))
+        given = deepcopy(dict(whole_cards(task.child("template"))))
         fill_template(given)  # pods get these when they are made
         yield from template(given, task.at("template"))
     name = job.child("spec").text("queue")

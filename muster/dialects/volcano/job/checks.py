@@ -12,7 +12,7 @@ from typing import Any
 from muster.dialects.volcano.job.plugins import PLUGINS, read_flags
 from muster.dialects.volcano.job.pods import pod_name
 from muster.dialects.volcano.job.spec import Task, events_of, read_job
-from muster.dialects.volcano.job.words import POLICY_ACTIONS, POLICY_EVENTS, Event
+from muster.dialects.volcano.job.words import ENQUEUE, POLICY_ACTIONS, POLICY_EVENTS, Event
 from muster.dialects.volcano.names import ROOT_QUEUE
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields, shown
@@ -99,15 +99,20 @@ def _policies(owner: Fields) -> Problems:
         named, has_code = list(events_of(policy)), policy.has("exitCode")
         if bool(named) == has_code:
             yield policy.error("event", "has both or neither of events and exitCode", "give one of them")
-        action = policy.text("action")
-        if action not in POLICY_ACTIONS:
+        action, condition = policy.text("action"), policy.child("condition").text("taskName")
+        if (action == ENQUEUE) != bool(condition):
+            yield policy.error("condition", f"goes with the action {ENQUEUE} and no other", "give both, or neither")
+        elif action == ENQUEUE and named != [Event.TASK_COMPLETED]:
+            yield policy.error("event", f"of the action {ENQUEUE} is another", f"give {Event.TASK_COMPLETED}")
+        elif action != ENQUEUE and action not in POLICY_ACTIONS:
             yield policy.error("action", f"is {shown(action)}", f"give one of {', '.join(sorted(POLICY_ACTIONS))}")
         for event in named:
             if event not in POLICY_EVENTS:
                 yield policy.error("event", f"is {shown(event)}", f"give one of {', '.join(sorted(POLICY_EVENTS))}")
-            elif event in events:
+            elif event in events and action != ENQUEUE:
                 yield policy.error("event", f"is {event} again", "give one action for each event")
-            events.add(event)
+            if action != ENQUEUE:
+                events.add(event)
         if has_code:
             code = policy.integer("exitCode")
             if code == 0:
@@ -184,6 +189,11 @@ def _volumes(spec: Fields) -> Problems:
 
 def _dependencies(spec: Fields, tasks: Sequence[Task]) -> Problems:
     known = {task.name for task in tasks}
+    for policy in spec.children("policies"):
+        first = policy.child("condition").text("taskName")
+        if first and first not in known:
+            yield policy.child("condition").error("taskName", f"is {shown(first)}, and no task is", "name another task")
+            return
     for given, task in zip(spec.children("tasks"), tasks, strict=True):
         for index, name in enumerate(task.depends_on):
             if name not in known:
@@ -191,7 +201,7 @@ def _dependencies(spec: Fields, tasks: Sequence[Task]) -> Problems:
                 yield depends.error(f"name[{index}]", f"is {shown(name)}, and no task is", "name another task")
                 return
     try:
-        TopologicalSorter({task.name: task.depends_on for task in tasks}).prepare()
+        TopologicalSorter({task.name: (*task.depends_on, *task.after) for task in tasks}).prepare()
     except CycleError as found:
         circle = " and ".join(sorted(set(found.args[1])))
         yield spec.error("tasks", f"wait for each other: {circle}", "let one of them depend on none")

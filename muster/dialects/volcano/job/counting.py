@@ -128,11 +128,19 @@ def task_counts(pods: Iterable[PodOfJob]) -> dict[str, dict[str, int]]:
 
 def is_ready(job: VolcanoJob, task: Task, tasks: Mapping[str, TaskPods]) -> bool:
     """Whether the tasks that a task depends on let its pods be made."""
+    if not all(_is_complete(job.task(name), tasks) for name in task.after):
+        return False
     targets = [one for one in (job.task(name) for name in task.depends_on) if one is not None]
     ready = [_has_enough(target, tasks[target.name]) for target in targets]
     if task.is_any_enough and len(task.depends_on) > 1:
         return any(ready)
     return len(targets) == len(task.depends_on) and all(ready)
+
+
+def _is_complete(target: Task | None, tasks: Mapping[str, TaskPods]) -> bool:
+    if target is None:
+        return False
+    return sum(pod.phase == "Succeeded" for pod in tasks[target.name].by_index.values()) >= target.replicas
 
 
 def _has_enough(target: Task, found: TaskPods) -> bool:

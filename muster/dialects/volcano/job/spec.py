@@ -6,10 +6,11 @@ What Volcano's webhook would fill in is filled in here too, so that a job that c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from muster.dialects.volcano.job.words import MAX_RETRY
+from muster.dialects.volcano.job.cards import whole_cards
+from muster.dialects.volcano.job.words import ENQUEUE, MAX_RETRY
 from muster.dialects.volcano.jobs import PODS_MOST, TASKS_MOST
 from muster.dialects.volcano.names import DEFAULT_QUEUE, SCHEDULER
 from muster.model.durations import NANOSECONDS, duration_ns
@@ -24,6 +25,7 @@ class Policy:
     events: tuple[str, ...] = ()
     exit_code: int | None = None
     timeout_s: float | None = None  # None: at once
+    condition: str = ""  # the task whose end it is about, where tasks wait for a policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,7 @@ class Task:
     policies: tuple[Policy, ...] = ()
     depends_on: tuple[str, ...] = ()
     is_any_enough: bool = False  # whether one of the tasks that it depends on is enough
+    after: tuple[str, ...] = ()  # tasks that have to be complete before
     partition: Partition | None = None
     numa_policy: str = ""
     template: Mapping[str, Any] = field(default_factory=dict)
@@ -100,7 +103,8 @@ class VolcanoJob:
 def read_job(job: Fields) -> VolcanoJob:
     """The meaning of a Job object; raises `InvalidObject` where it has none."""
     metadata, spec = job.child("metadata"), job.child("spec")
-    tasks = read_tasks(spec)
+    policies = read_policies(spec)
+    tasks = _in_order(read_tasks(spec), policies)
     if sum(task.replicas for task in tasks) > PODS_MOST:
         raise spec.error("tasks", f"ask for more than {PODS_MOST} pods", "make several jobs")
     return VolcanoJob(
@@ -111,7 +115,7 @@ def read_job(job: Fields) -> VolcanoJob:
         least=spec.integer("minAvailable", least=0) or sum(task.least for task in tasks),
         success_least=spec.integer("minSuccess") if spec.has("minSuccess") else None,
         max_retry=spec.integer("maxRetry") or MAX_RETRY,
-        policies=read_policies(spec),
+        policies=policies,
         queue=spec.text("queue") or DEFAULT_QUEUE,
         scheduler=spec.text("schedulerName") or SCHEDULER,
         priority_class=spec.text("priorityClassName"),
@@ -132,6 +136,12 @@ def read_tasks(spec: Fields) -> tuple[Task, ...]:
     return tuple(_read_task(task, number) for number, task in enumerate(spec.children("tasks")))
 
 
+def _in_order(tasks: tuple[Task, ...], policies: tuple[Policy, ...]) -> tuple[Task, ...]:
+    """The tasks, each after those that policies let the others begin with."""
+    first = tuple(dict.fromkeys(one.condition for one in policies if one.action == ENQUEUE and one.condition))
+    return tuple(task if task.name in first else replace(task, after=first) for task in tasks) if first else tasks
+
+
 def _read_task(task: Fields, number: int) -> Task:
     depends = task.child("dependsOn")
     replicas = task.integer("replicas", 0, least=0, most=INT32_MAX)
@@ -147,7 +157,7 @@ def _read_task(task: Fields, number: int) -> Task:
         is_any_enough=depends.text("iteration") == "any",
         partition=partition,
         numa_policy=task.text("topologyPolicy"),
-        template=task.child("template").values,
+        template=whole_cards(task.child("template")),
         path=task.path,
     )
 
@@ -181,6 +191,7 @@ def _read_policy(given: Fields) -> Policy:
         events=tuple(events_of(given)),
         exit_code=given.integer("exitCode") if given.has("exitCode") else None,
         timeout_s=None if timeout_ns is None else max(0.0, timeout_ns / NANOSECONDS),
+        condition=given.child("condition").text("taskName"),
     )
 
 

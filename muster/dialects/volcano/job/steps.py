@@ -146,7 +146,7 @@ class _Case:
         taken = {pod.name for pod in self.pods}
         left = PODS_AT_ONCE
         for task in self.job.tasks:
-            if task.depends_on and not is_ready(self.job, task, self.tasks):
+            if not is_ready(self.job, task, self.tasks):
                 continue
             for index in range(task.replicas):
                 if pod_name(self.job.name, task.name, index) in taken:

@@ -23,6 +23,7 @@ PARTITION = "volcano.sh/partition-id"
 OUT_OF_SYNC = "volcano.sh/controller-out-of-sync"  # the controller deletes the pod: nothing follows from that
 NUMA_POLICY = "volcano.sh/numa-topology-policy"
 
+ENQUEUE = "Enqueue"  # an action that is none of Volcano's: when a task is complete, the others may begin
 MAX_RETRY = 3  # where a job or a task says nothing
 
 

@@ -25,6 +25,10 @@ def parts(total, size, least=0):
     return {"partitionPolicy": {"totalPartitions": total, "partitionSize": size, "minPartitions": least}}
 
 
+def enqueue(first):
+    return {"event": "TaskCompleted", "action": "Enqueue", "condition": {"taskName": first}}
+
+
 NUMA = {"topologyPolicy": "restricted"}
 HALF = {"containers": [{"name": "main", "image": "i", "resources": {"requests": {"cpu": "1500m"}}}]}
 WHOLE = {"containers": [{"name": "main", "image": "i", "resources": {"limits": {"cpu": "2"}}}]}
@@ -123,6 +127,26 @@ CLAIM = {"accessModes": ["ReadWriteOnce"]}
         ),
         pytest.param(
             job_object(task("a", dependsOn={"name": ["c"]})), ["spec.tasks[0].dependsOn.name[0]"], id="no such task"
+        ),
+        pytest.param(job_object(task("a"), task("b"), policies=[enqueue("a")]), [], id="others after one"),
+        pytest.param(job_object(task("a"), task("b"), policies=[enqueue("a"), enqueue("b")]), [], id="after two"),
+        pytest.param(
+            job_object(task("a"), policies=[enqueue("c")]), ["spec.policies[0].condition.taskName"], id="after no task"
+        ),
+        pytest.param(
+            job_object(task("a"), policies=[{**enqueue("a"), "action": "AbortJob"}]),
+            ["spec.policies[0].condition"],
+            id="a condition of another action",
+        ),
+        pytest.param(
+            job_object(task("a"), policies=[{**enqueue("a"), "event": "PodFailed"}]),
+            ["spec.policies[0].event"],
+            id="after something else",
+        ),
+        pytest.param(
+            job_object(task("a", dependsOn={"name": ["b"]}), task("b"), policies=[enqueue("a")]),
+            ["spec.tasks"],
+            id="a circle of both",
         ),
         pytest.param(job_object(task("a", 6000)), ["spec.tasks"], id="too many pods"),
         pytest.param(
