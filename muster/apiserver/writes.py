@@ -13,6 +13,7 @@ from functools import partial
 
 import msgspec
 
+from muster.apiserver.admission import volcano
 from muster.apiserver.admission.review import Outcome, admitted, attributes_of, reviewed
 from muster.apiserver.answers import Answer, encode, list_body, one_answer, prepare, shown_bytes, success
 from muster.apiserver.api import Api
@@ -91,6 +92,7 @@ def _made(api: Api, request: Request, target: Target, given: Object, by: By) -> 
     resource = target.served.resource
     user = request.user
     check_grant(api.access, user, target, given, None)
+    request.warn(volcano.remarks(resource, given))
     if resource == CERTIFICATES:
         extra = {name: list(values) for name, values in user.extra}
         given = asked_by(given, user.name, uid=user.uid, groups=user.groups, extra=extra)

@@ -10,7 +10,7 @@ from muster.apiserver.certificates import SERVICE_ADDRESS
 from muster.apiserver.definitions.checks import DEFINITIONS
 from muster.controllers.provisioning import PATH, PROVISIONER
 from muster.controllers.volume_matching import CLASSES, DEFAULT_CLASS
-from muster.dialects.volcano.definitions import served_definitions
+from muster.dialects.volcano.definitions import definitions
 from muster.dialects.volcano.names import DEFAULT_QUEUE, QUEUES, SCHEDULING
 from muster.store.errors import NotFound
 from muster.store.kinds import Object
@@ -38,7 +38,7 @@ def first_objects(objects: Objects, store: Store, volumes: Path | None) -> Itera
 
 def first_definitions(objects: Objects, store: Store) -> Iterator[Change[Written]]:
     """The definitions that are missing of kinds that a living cluster works on, whoever defines them later."""
-    for definition in served_definitions():
+    for definition in definitions():
         if not _is_there(store, Key(DEFINITIONS, "", definition["metadata"]["name"])):
             yield objects.create(DEFINITIONS, definition)
 

@@ -19,7 +19,8 @@ from muster.app.growth import Growth
 from muster.app.job_control import JobControl, job_feed
 from muster.app.multikueue import multikueue, ways_out
 from muster.app.scheduling import Scheduling, scheduling_feed
-from muster.controllers import belonging
+from muster.app.volcano import OUTSIDE
+from muster.controllers import belonging, volcano
 from muster.controllers.builtin import CONTROLLERS, FOLLOWED, INDEXES
 from muster.controllers.builtin.autoscaler import RESOURCES as AUTOSCALING
 from muster.controllers.cache import RESOURCES
@@ -73,12 +74,18 @@ async def live(api: Api, configuration: Configuration, pools: Iterable[Pool] = (
 
 
 async def run_builtin(
-    store: AsyncStore, client: Client, clock: Clock, *, also: Callable[[View], Controller] | None = None
+    store: AsyncStore,
+    client: Client,
+    clock: Clock,
+    *,
+    also: Callable[[View], Controller] | None = None,
+    outside: volcano.Outside = OUTSIDE,
 ) -> None:
-    """Run Kubernetes' own controllers until cancelled, and one more that works on their view."""
-    view = View(INDEXES, store.readings)
-    feed = Feed(store, view, clock, resources=FOLLOWED | AUTOSCALING)
+    """Run Kubernetes' own controllers and Volcano's until cancelled, and one more that works on their view."""
+    view = View({**INDEXES, **volcano.INDEXES}, store.readings)
+    feed = Feed(store, view, clock, resources=FOLLOWED | volcano.FOLLOWED | AUTOSCALING)
     controllers = [make() for make in CONTROLLERS]
+    controllers += volcano.controllers(outside)
     if also is not None:
         controllers.append(also(view))
     loops = [Loop(one, feed, client, clock) for one in controllers]

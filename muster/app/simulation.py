@@ -32,6 +32,9 @@ from muster.controllers.multikueue.clusters import Open
 from muster.controllers.nodes.pools import Pool
 from muster.controllers.tidying import Tidying
 from muster.controllers.view import View
+from muster.controllers.volcano import Outside
+from muster.dialects.volcano.flow import Check
+from muster.dialects.volcano.job.plugins import Keys
 from muster.dialects.volcano.names import POD_GROUP, POD_GROUPS, QUEUE, QUEUES, SCHEDULING
 from muster.model.election import Election
 from muster.model.errors import InvalidObject
@@ -217,7 +220,7 @@ class _Parts:
 
     def _control(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         client = self._client(link, CONTROLLER_MANAGER)
-        return run_builtin(link, client, self._clock, also=_autoscalers)
+        return run_builtin(link, client, self._clock, also=_autoscalers, outside=Outside(_same_keys, _no_answer))
 
     def _run_nodes(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         options = NodeOptions(has_local=False, pools=self._nodes)
@@ -232,6 +235,16 @@ def _autoscalers(view: View) -> Autoscalers:
         return None if resource is None else view.get(Key(resource, namespace, name))
 
     return Autoscalers(WrittenMetrics(view, NoUsages(), find), BuiltinTargets())
+
+
+async def _same_keys() -> Keys:
+    """Keys that nobody logs in with: real ones are made by chance."""
+    return Keys("private", "ssh-rsa public")
+
+
+async def _no_answer(_check: Check) -> bool:
+    """Simulated pods have no addresses."""
+    return False
 
 
 @cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from typing import Any, Protocol
 
-from muster.apiserver.admission import limits, pod_security, storage
+from muster.apiserver.admission import limits, pod_security, storage, volcano
 from muster.apiserver.admission.accounts import with_account
 from muster.apiserver.admission.jobs import JobAdmission
 from muster.apiserver.admission.runtime_classes import with_runtime
@@ -58,6 +58,8 @@ class Admission:
     def complete_new(self, resource: str, given: Object) -> Object:
         """A new object with what it gets from the state of others."""
         if self._jobs is not None:
+            if resource == volcano.RESOURCE and _is_readable(given):
+                given = volcano.complete_job(given)
             given = self._jobs.complete_new(resource, given)
         match resource:
             case "pods":
@@ -131,8 +133,11 @@ class Checks:
                 check_addresses(write, key, new, self._services)
             elif key.resource == "persistentvolumeclaims":
                 _check_claim(write, key, new, decode(before) if before is not None else None)
-            if before is not None and self._jobs is not None:
-                self._jobs.check(key.resource, new, before)
+            if self._jobs is not None:
+                if key.resource == volcano.RESOURCE:
+                    volcano.check_job(write, new, before)
+                if before is not None:
+                    self._jobs.check(key.resource, new, before)
         if not write.is_discarded:  # a rehearsal for webhooks that judge: quotas have the last word
             self._quotas.check(write, key, new, before)
 

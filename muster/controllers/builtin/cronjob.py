@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from muster.controllers.builtin.cronjob_steps import CronSteps, cron_steps, with_started
+from muster.controllers.builtin.cronjob_steps import KUBERNETES, CronSteps, cron_steps, with_started
 from muster.controllers.builtin.gathering import all_done
 from muster.controllers.builtin.job import JOBS
 from muster.controllers.builtin.owners import controller_of, is_controlled_by, key_of
@@ -27,25 +27,29 @@ class CronJobs:
     """Starts jobs by the clock."""
 
     name = "cronjob-controller"
+    resource = CRON_JOBS
+    jobs = JOBS  # what it starts
+    form = KUBERNETES
 
     def __init__(self) -> None:
         self._events = Events(self.name)
 
     def keys(self, seen: Seen, view: View) -> Iterable[Key]:  # noqa: ARG002 - every controller is asked alike
-        if seen.key.resource == CRON_JOBS:
+        if seen.key.resource == self.resource:
             yield seen.key
-        elif seen.key.resource == JOBS:
+        elif seen.key.resource == self.jobs:
             for state in (seen.before, seen.now):
                 reference = None if state is None else controller_of(state)
                 if reference is not None and reference["kind"] == "CronJob":
-                    yield Key(CRON_JOBS, seen.key.namespace, reference["name"])
+                    yield Key(self.resource, seen.key.namespace, reference["name"])
 
     async def reconcile(self, turn: Turn) -> None:
         cron_job = turn.view.get(turn.key)
         if cron_job is None:
             return
-        jobs = [job for job in turn.view.owned(cron_job["metadata"]["uid"], JOBS) if is_controlled_by(job, cron_job)]
-        steps = cron_steps(cron_job, jobs, turn.now_s)
+        owned = turn.view.owned(cron_job["metadata"]["uid"], self.jobs)
+        jobs = [job for job in owned if is_controlled_by(job, cron_job)]
+        steps = cron_steps(cron_job, jobs, turn.now_s, self.form)
         if steps.again_s is not None:
             turn.look_again(steps.again_s)
         await all_done(self._delete(turn, job, steps) for job in steps.delete)
@@ -62,7 +66,7 @@ class CronJobs:
 
     async def _delete(self, turn: Turn, job: Object, steps: CronSteps) -> None:
         deletion = Deletion(propagation=Propagation.BACKGROUND, uid=job["metadata"]["uid"])
-        await turn.delete(key_of(JOBS, job), deletion)
+        await turn.delete(key_of(self.jobs, job), deletion)
         steps.notes.append(Note(NORMAL, "SuccessfulDelete", f"Deleted job {job['metadata']['name']}"))
 
     async def _started(self, turn: Turn, cron_job: Object, steps: CronSteps) -> Object:
@@ -71,10 +75,10 @@ class CronJobs:
             return steps.status
         name = steps.create["metadata"]["name"]
         try:
-            made = await turn.create(JOBS, steps.create)
+            made = await turn.create(self.jobs, steps.create)
         except AlreadyExists:
             # It was made before and the answer did not come, or it is somebody else's.
-            there = turn.view.get(key_of(JOBS, steps.create))
+            there = turn.view.get(key_of(self.jobs, steps.create))
             if there is None:
                 raise  # the view will know it soon
             return with_started(steps, there) if is_controlled_by(there, cron_job) else steps.status

@@ -5,6 +5,7 @@ A job's name is made of the minute it was due: a start that was interrupted is m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,6 +29,26 @@ _TOO_MANY = "too many missed start times. Set or decrease .spec.startingDeadline
 _FORBIDDEN = "Not starting job because prior execution is running and concurrency policy is Forbid"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobForm:
+    """What a cron job has to know of the jobs that it starts."""
+
+    api_version: str
+    scheduled_at: str  # the annotation that says when a job was due
+    finished_as: Callable[[Object], str | None]  # COMPLETE, FAILED, or nothing yet
+    ended_at: Callable[[Object], str | None]  # the moment when it ended
+    started_at: Callable[[Object], str | None]
+
+
+KUBERNETES = JobForm(
+    api_version="batch/v1",
+    scheduled_at=SCHEDULED_AT,
+    finished_as=finished_as,
+    ended_at=lambda job: job["status"].get("completionTime"),
+    started_at=lambda job: (job.get("status") or {}).get("startTime"),
+)
+
+
 @dataclass(slots=True, kw_only=True)
 class CronSteps:
     """What follows."""
@@ -38,6 +59,7 @@ class CronSteps:
     delete: list[Object] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     again_s: float | None = None
+    form: JobForm = KUBERNETES
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +71,9 @@ class Due:
     missed: int  # about how many times were due
 
 
-def cron_steps(cron_job: Object, jobs: list[Object], now_s: float) -> CronSteps:
+def cron_steps(cron_job: Object, jobs: list[Object], now_s: float, form: JobForm = KUBERNETES) -> CronSteps:
     """The next steps for a cron job that has these jobs."""
-    steps = CronSteps(status=dict(cron_job.get("status") or {}))
+    steps = CronSteps(status=dict(cron_job.get("status") or {}), form=form)
     _look_at_jobs(jobs, steps)
     if not is_deleting(cron_job) and not cron_job["spec"].get("suspend"):
         try:
@@ -71,38 +93,39 @@ def cron_steps(cron_job: Object, jobs: list[Object], now_s: float) -> CronSteps:
 
 def _look_at_jobs(jobs: list[Object], steps: CronSteps) -> None:
     """Take finished and missing jobs off the list of active ones, and note the last success."""
+    finished, form = steps.form.finished_as, steps.form
     there = {job["metadata"]["uid"]: job for job in jobs}
     active = []
     for reference in steps.status.get("active") or ():
         job = there.get(reference.get("uid"))
         if job is None:
             steps.notes.append(Note(NORMAL, "MissingJob", f"Active job went missing: {reference.get('name')}"))
-        elif kind := finished_as(job):
+        elif kind := finished(job):
             message = f"Saw completed job: {job['metadata']['name']}, condition: {kind}"
             steps.notes.append(Note(NORMAL, "SawCompletedJob", message))
         else:
             active.append(reference)
     known = {reference["uid"] for reference in active}
     for job in jobs:
-        if finished_as(job) or job["metadata"]["uid"] in known:
+        if finished(job) or job["metadata"]["uid"] in known:
             continue
-        if SCHEDULED_AT in (job["metadata"].get("annotations") or {}):
-            active.append(reference_in_status(job))  # it was started, and that could not be written down
+        if form.scheduled_at in (job["metadata"].get("annotations") or {}):
+            active.append(reference_in_status(job, form))  # it was started, and that could not be written down
         else:
             message = f"Saw a job that the controller did not create or forgot: {job['metadata']['name']}"
             steps.notes.append(Note(WARNING, "UnexpectedJob", message))
     _set_active(steps.status, active)
-    ends = [job["status"].get("completionTime") for job in jobs if finished_as(job) == COMPLETE]
+    ends = [form.ended_at(job) for job in jobs if finished(job) == COMPLETE]
     last = max((end for end in (*ends, steps.status.get("lastSuccessfulTime")) if end), default=None)
     if last is not None:
         steps.status["lastSuccessfulTime"] = last
 
 
-def reference_in_status(job: Object) -> Object:
+def reference_in_status(job: Object, form: JobForm = KUBERNETES) -> Object:
     """How a cron job's status names a job."""
     metadata = job["metadata"]
     return {
-        "apiVersion": "batch/v1",
+        "apiVersion": form.api_version,
         "kind": "Job",
         "name": metadata["name"],
         "namespace": metadata["namespace"],
@@ -115,7 +138,7 @@ def with_started(steps: CronSteps, job: Object) -> Object:
     """The status once the job is made."""
     status = dict(steps.status)
     active = [one for one in status.get("active") or () if one["uid"] != job["metadata"]["uid"]]
-    _set_active(status, [*active, reference_in_status(job)])
+    _set_active(status, [*active, reference_in_status(job, steps.form)])
     status["lastScheduleTime"] = moment_text(steps.due_s)
     return status
 
@@ -133,12 +156,13 @@ def _tidy(cron_job: Object, jobs: list[Object], steps: CronSteps) -> None:
         most = cron_job["spec"].get(limit)
         if most is None:
             continue
-        finished = sorted((job for job in jobs if finished_as(job) == kind and not is_deleting(job)), key=_age)
+        ended = (job for job in jobs if steps.form.finished_as(job) == kind and not is_deleting(job))
+        finished = sorted(ended, key=lambda job: _age(job, steps.form))
         steps.delete += finished[: max(0, len(finished) - most)]
 
 
-def _age(job: Object) -> tuple[float, str]:
-    started_s = moment_s((job.get("status") or {}).get("startTime"))
+def _age(job: Object, form: JobForm) -> tuple[float, str]:
+    started_s = moment_s(form.started_at(job))
     return (float("inf") if started_s is None else started_s, job["metadata"]["name"])
 
 
@@ -192,7 +216,7 @@ def _start(cron_job: Object, jobs: list[Object], found: Due, now_s: float, *, st
         replaced = {one["uid"] for one in active}
         steps.delete += [job for job in jobs if job["metadata"]["uid"] in replaced]
         _set_active(steps.status, [])
-    steps.create = _job(cron_job, name, found.last_s)
+    steps.create = _job(cron_job, name, found.last_s, steps.form)
     steps.due_s = found.last_s
 
 
@@ -200,7 +224,7 @@ def _job_name(cron_job: Object, due_s: float) -> str:
     return f"{cron_job['metadata']['name']}-{int(due_s) // 60}"
 
 
-def _job(cron_job: Object, name: str, due_s: float) -> Object:
+def _job(cron_job: Object, name: str, due_s: float, form: JobForm) -> Object:
     template = cron_job["spec"]["jobTemplate"]
     given = template.get("metadata") or {}
     zone = cron_job["spec"].get("timeZone")
@@ -211,9 +235,9 @@ def _job(cron_job: Object, name: str, due_s: float) -> Object:
     metadata: Object = {
         "name": name,
         "namespace": cron_job["metadata"]["namespace"],
-        "annotations": {**(given.get("annotations") or {}), SCHEDULED_AT: moment},
+        "annotations": {**(given.get("annotations") or {}), form.scheduled_at: moment},
         "ownerReferences": [reference_to(cron_job)],
     }
     if given.get("labels"):
         metadata["labels"] = dict(given["labels"])
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": deepcopy(template["spec"])}
+    return {"apiVersion": form.api_version, "kind": "Job", "metadata": metadata, "spec": deepcopy(template["spec"])}

@@ -170,14 +170,6 @@ KINDS: tuple[Definition, ...] = (
 )
 
 
-SERVED = ("queues", "podgroups", "hypernodes", "numatopologies")
-
-
 def definitions() -> list[Object]:
     """The CustomResourceDefinitions of all Volcano's kinds."""
     return [definition_object(kind) for kind in KINDS]
-
-
-def served_definitions() -> list[Object]:
-    """The same of those kinds that somebody works on in the embedded cluster."""
-    return [definition_object(kind) for kind in KINDS if kind.plural in SERVED]

@@ -36,6 +36,7 @@ _POLICIES = ListOf(
     item=Struct(
         fields={
             "action": TEXT,
+            "condition": Struct(fields={"taskName": TEXT}),  # ours: with it tasks wait for another one's end
             "event": _EVENT,
             "events": ListOf(item=_EVENT),
             "exitCode": Whole(),
