@@ -307,14 +307,15 @@ class Scheduler:
 
     async def _session_written(self, one: GroupWrite, now: float) -> list[Event]:
         """Make the writes of a session on one object; where one fails, it is looked at again."""
-        is_pod = one.key.resource == PODS
+        pod = self.cache.seen(one.key) if one.key.resource == PODS else None
+        sent: Write | None = None
         try:
             for write in one.writes:
-                if isinstance(write, Binding):
-                    pod = self.cache.seen(one.key)
-                    waits = None if pod is None else await self._without_volumes(pod, write, now)
+                if isinstance(write, Binding) and pod is not None:
+                    waits = await self._without_volumes(pod, write, now)
                     if waits is not None:
                         return waits
+                sent = write
                 await self._write(write)
         except InvalidObject as problem:
             log.error("what a session decided on %s cannot be written: %s", one.key, problem)
@@ -322,7 +323,9 @@ class Scheduler:
         except StoreError as problem:
             log.debug("%s was not written: %s", one.key, problem)
             self._is_to_pause = self._is_to_pause or not isinstance(problem, (Conflict, NotFound))
-            if is_pod:
+            if isinstance(problem, Unavailable) and isinstance(sent, Binding) and pod is not None:
+                self._unanswered[one.key] = Unanswered(sent, int(pod["metadata"]["resourceVersion"]))
+            if one.key.resource == PODS:
                 self.cache.look_again(one.key)
             self._sessions.forget(one.key)
             return []

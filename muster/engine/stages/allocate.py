@@ -27,11 +27,13 @@ def allocate(session: Session) -> None:
     """Place pods of all groups that may be placed."""
     from muster.engine.stages.allocate_near import place_near
 
-    lines: dict[str, Ordered[Standing]] = {}
+    waiting: dict[str, list[Standing]] = {}
     sheets: dict[str, Sheet] = {}
     for group in placeable(session):
         sheets[group.key] = sheet_of(session, group)
-        lines.setdefault(group.queue, Ordered(session.compare_groups)).push(group)
+        if sheets[group.key]:
+            waiting.setdefault(group.queue, []).append(group)
+    lines = {name: Ordered(session.compare_groups, groups) for name, groups in waiting.items()}
     queues: Ordered[QueueStanding] = Ordered(session.compare_queues, [session.queues[name] for name in lines])
     while queues:
         queue = queues.pop()
