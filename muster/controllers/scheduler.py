@@ -20,7 +20,7 @@ from muster.controllers.carrying_out import Annotate, Removal, StatusWrite, Writ
 from muster.controllers.deciding import Decided, run_cycles
 from muster.controllers.events import WARNING, Events, Note, note_of
 from muster.controllers.feed import Changes
-from muster.controllers.group_writes import GroupWrite, GroupWriter, bound_to
+from muster.controllers.group_writes import ABOVE_MAXIMUM, GroupWrite, GroupWriter, bound_to, evicted
 from muster.controllers.news import News
 from muster.controllers.pace import AT_ONCE, Allowance, Pace
 from muster.controllers.pod_claims import claim_state, told, unreached, with_node
@@ -251,6 +251,9 @@ class Scheduler:
         self.cache.held_back = {}
         writes += self._session_writes(decided.session, now)
         writes += [self._seated(key, slot, now) for key, slot in self.cache.applications.seats()]
+        for key in self.cache.applications.leaving():
+            if (pod := self.cache.seen(key)) is not None:
+                writes.append(self._session_written(evicted(key, pod, ABOVE_MAXIMUM, now), now))
         written = await asyncio.gather(*writes, return_exceptions=True)
         for one in written:
             if isinstance(one, BaseException):

@@ -20,7 +20,7 @@ class Ordered(Generic[Entry]):
     def __init__(self, compare: Callable[[Entry, Entry], int], entries: Iterable[Entry] = ()) -> None:
         self._key: Callable[[Entry], Any] = cmp_to_key(compare)
         # A key knows its entry; a pair of both would be asked whether it equals another before which is less.
-        self._heap = [self._key(entry) for entry in entries]
+        self._heap: list[Any] = [self._key(entry) for entry in entries]
         heapq.heapify(self._heap)
 
     def __bool__(self) -> bool:
