@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster.dialects.volcano.job.group import group_name, group_of, least_resources
-from muster.dialects.volcano.job.pods import claims_of, pod_of
+from muster.dialects.volcano.job.pods import PodPlace, claims_of, pod_of
 from tests.dialects.volcano.job.objects import job, job_object, task
 
 CLASSES = {"high": 100, "low": 1}
@@ -69,7 +69,7 @@ def test_the_group_says_what_the_job_says() -> None:
 
 
 def a_pod(of, name="a", index=3):
-    return pod_of(of, of.task(name), index, group="g", version=2, retries=1)
+    return pod_of(PodPlace(of, of.task(name), index), group="g", version=2, retries=1)
 
 
 def test_what_a_pod_is_called_and_told() -> None:
