@@ -92,7 +92,8 @@ def test_every_state_has_its_moves() -> None:
 
 
 def test_pods_without_a_place_are_told_so_in_these_words() -> None:
-    only = "partitions: [{name: default, placementrules: [{name: fixed, value: root.nope}], queues: [{name: root}]}]"
+    queues = "[{name: root, queues: [{name: one}]}]"
+    only = f"partitions: [{{name: default, placementrules: [{{name: provided}}], queues: {queues}}}]"
     around = Surroundings(now=START_S)
     (rejected,) = read_pods([pod()], read_configuration(only, "c"), around).rejected
     assert rejected[1].startswith(REFUSED)
