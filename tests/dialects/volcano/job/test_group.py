@@ -35,6 +35,18 @@ def test_what_the_pods_ask_for_that_must_start_together(least, want) -> None:
     assert least_resources(of, CLASSES) == {"cpu": want}
 
 
+def test_memory_and_cores_of_cards_are_no_matter_of_nodes() -> None:
+    asked = {
+        "nvidia.com/gpu": "1",
+        "nvidia.com/gpumem-percentage": "50",
+        "huawei.com/Ascend910B-memory": "1",
+        "memory": "1",
+    }
+    container = {"name": "main", "image": "i", "resources": {"limits": asked, "requests": asked}}
+    of = job(task("a", 2, pod={"containers": [container]}))
+    assert least_resources(of, {}) == {"nvidia.com/gpu": "2", "memory": "2"}
+
+
 def test_the_group_says_what_the_job_says() -> None:
     metadata = {"labels": {"team": "a"}, "annotations": {"note": "b"}}
     part = {"totalPartitions": 2, "partitionSize": 2, "minPartitions": 1, "networkTopology": {"mode": "hard"}}
