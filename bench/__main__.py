@@ -89,6 +89,12 @@ def _group_pods() -> float:
     return max(pods_per_cpu_second() for _ in range(2))
 
 
+def _group_sessions() -> float:
+    from bench.groups import living_pods_per_cpu_second
+
+    return max(living_pods_per_cpu_second() for _ in range(2))
+
+
 def _plan_s() -> float:
     from bench.command import plan_wall_s
 
@@ -296,6 +302,7 @@ FIGURES = (
         10,
     ),
     Figure("group-pods", _group_pods, "per CPU-second, 50,000 in gangs of 8 on 5,000 nodes", 10_000, is_least=True),
+    Figure("group-sessions", _group_sessions, "the same on a living cluster", 10_000, is_least=True),
     Figure("idle-cycle", _idle_cycle_ms, "ms, a cycle in which nothing changed", 1.0),
     Figure("plan-command", _plan_s, "s wall, muster plan of the quickstart from start to answer", 0.5),
     Figure("waiting-bytes", _waiting_bytes, "bytes a waiting workload", 3 * 1024),

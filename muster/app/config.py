@@ -38,6 +38,10 @@ from muster.dialects.kueue.read import ReadOptions
 from muster.dialects.kueue.settings import Configured, settings_of
 from muster.dialects.kueue.transformations import RequestRules
 from muster.dialects.kueue.warning import ObjectWarning
+from muster.dialects.volcano.names import CONFIGURATION_KEY, CONFIGURATION_MAP
+from muster.dialects.volcano.names import NAMESPACE as VOLCANO
+from muster.dialects.yunikorn.names import CONFIG_MAP, DEFAULT_POLICY_GROUP
+from muster.dialects.yunikorn.names import SCHEDULER as YUNIKORN
 from muster.engine.profile import DEFAULT, HOOK_NAMES, PROFILES, PolicyUse, Profile, Tier
 from muster.model.documents import parse_value
 from muster.model.durations import NANOSECONDS, duration_ns
@@ -160,6 +164,7 @@ def parse_configuration(text: str | bytes, source: str) -> Configuration:
     """The configuration that a file holds; raises `InvalidObject` or `InvalidObjects` with all that is wrong."""
     document = parse_value(text, source)
     fields = Fields.of(document)
+    _refuse_others(fields, source)
     if fields.text("kind") == "ConfigMap":
         data = fields.text_map("data")
         if MOUNTED_NAME not in data:
@@ -169,6 +174,24 @@ def parse_configuration(text: str | bytes, source: str) -> Configuration:
     if not is_ours:
         return _read_kueue(fields.values, PreemptionGuards())
     return _with_policies(_read_muster(fields), fields, Path(source).parent)
+
+
+def _refuse_others(fields: Fields, source: str) -> None:
+    """Say of other schedulers' configurations where they go: they are objects of the cluster, and change with it."""
+    data = fields.child("data").values if fields.text("kind") == "ConfigMap" else fields.values
+    has_plugins = any(isinstance(one, dict) and "plugins" in one for one in _listed(fields.values.get("tiers")))
+    if has_plugins or "actions" in data or CONFIGURATION_KEY in data:
+        of, place, key = "Volcano's scheduler", f"-n {VOLCANO} create configmap {CONFIGURATION_MAP}", CONFIGURATION_KEY
+    elif "partitions" in data or f"{DEFAULT_POLICY_GROUP}.yaml" in data:
+        of, place, key = "YuniKorn", f"-n {YUNIKORN} create configmap {CONFIG_MAP}", f"{DEFAULT_POLICY_GROUP}.yaml"
+    else:
+        return
+    hint = f"kubectl {place} --from-file={key}={source}"
+    raise InvalidObject(source, f"is a configuration of {of}, which the cluster holds as a ConfigMap", hint)
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
 
 
 def _read_muster(fields: Fields) -> Configuration:

@@ -17,6 +17,7 @@ from muster.dialects.pods import Pod
 from muster.dialects.yunikorn import names
 from muster.dialects.yunikorn.applications import PodOfApplication
 from muster.dialects.yunikorn.configuration import QueueConfiguration
+from muster.dialects.yunikorn.quota_preemption import TakenBack, take_back
 from muster.dialects.yunikorn.read import Reading, Surroundings, assumed_configuration, read_pods
 from muster.dialects.yunikorn.read_queues import FLAVOR
 from muster.dialects.yunikorn.validate import read_configuration
@@ -58,6 +59,7 @@ class Applications:
         self._told: dict[Key, str] = {}
         self._changed_maps: dict[Key, None] = {}
         self.reading = Reading()
+        self._taken_back = TakenBack()
         self.refused: dict[Key, str] = {}  # what is to be told of objects, until somebody clears it
         self.is_changed = False
         self.next_due: float | None = None
@@ -117,17 +119,30 @@ class Applications:
         self._take_maps()
         configuration = self._configuration()
         if configuration is None and not self._pods:
-            self.reading, self.next_due = Reading(), None
+            self.reading = Reading()
         else:
             surroundings = Surroundings(
                 now=now,
                 total=sum_amounts(node.allocatable for node in nodes.values()),
                 placement=self._placement,
                 namespace_annotations=dict(self._annotations()),
+                does_time_pass=True,
             )
             pods = (one.pod for one in self._pods.values())
             self.reading = read_pods(pods, configuration or assumed_configuration(), surroundings)
-            self.next_due = min((one.until for one in self.reading.gangs.values()), default=None)
+        self._taken_back = take_back(
+            self.reading.workloads.values(),
+            self.reading.queues,
+            caps=self.reading.caps,
+            above_since=self._taken_back.above_since,
+            now=now,
+        )
+        times = (
+            *(one.until for one in self.reading.gangs.values()),
+            self.reading.preempts_at,
+            self._taken_back.next_due,
+        )
+        self.next_due = min((one for one in times if one is not None), default=None)
         self.is_changed, self._is_fresh = False, True
         self._tell()
         queues, limits = self.reading.queues, self.reading.shared_limits
@@ -168,6 +183,12 @@ class Applications:
     def rejected(self) -> Iterator[tuple[Key, str]]:
         """Pods that get no place whatever happens, and why."""
         return ((_key_of(pod.key), why) for pod, why in self.reading.rejected if not pod.node)
+
+    def leaving(self) -> list[Key]:
+        """Pods that have to leave a queue that has been above its maximum for too long; each is told once a reading."""
+        found = [_key_of(_pod_name(key)) for key in self._taken_back.leaving]
+        self._taken_back = replace(self._taken_back, leaving=())
+        return found
 
     # What the state takes over ---------------------------------------------------------------------------------------
 

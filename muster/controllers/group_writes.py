@@ -25,6 +25,7 @@ from muster.store.objects import Part
 from muster.store.records import Key
 
 EVICTED = "evicted for pods that have a better claim to its place"
+ABOVE_MAXIMUM = "evicted since its queue holds more than its maximum"
 OPEN, CLOSING, CLOSED = "Open", "Closing", "Closed"
 
 
@@ -66,13 +67,7 @@ class GroupWriter:
 
     def _evicted(self, key: Key) -> GroupWrite:
         pod = self._get(key)
-        if pod is None:
-            return GroupWrite(key, ())
-        moment = moment_text(self._now)
-        condition = {"type": "Ready", "status": "False", "reason": "Evict", "message": EVICTED}
-        status = _with_condition(pod.get("status") or {}, {**condition, "lastTransitionTime": moment})
-        writes = (StatusWrite(key, {**pod, "status": status}), Removal(key, pod["metadata"]["uid"]))
-        return GroupWrite(key, writes, (Note(WARNING, "Evict", EVICTED),))
+        return GroupWrite(key, ()) if pod is None else evicted(key, pod, EVICTED, self._now)
 
     def _waiting(self, key: Key, why: str) -> GroupWrite:
         pod = self._get(key)
@@ -119,6 +114,14 @@ def bound_to(key: Key, pod: Object, slot: Slot, annotations: Mapping[str, str]) 
     binding = Binding(key=key, node=slot.node, uid=pod["metadata"]["uid"], annotations=annotations)
     told = f"Successfully assigned {key.namespace}/{key.name} to {slot.node}"
     return GroupWrite(key, (binding,), (Note(NORMAL, "Scheduled", told),))
+
+
+def evicted(key: Key, pod: Object, why: str, now: float) -> GroupWrite:
+    """The writes that have a pod leave its place."""
+    condition = {"type": "Ready", "status": "False", "reason": "Evict", "message": why}
+    status = _with_condition(pod.get("status") or {}, {**condition, "lastTransitionTime": moment_text(now)})
+    writes = (StatusWrite(key, {**pod, "status": status}), Removal(key, pod["metadata"]["uid"]))
+    return GroupWrite(key, writes, (Note(WARNING, "Evict", why),))
 
 
 def _since(status: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from muster.controllers.carrying_out import Annotate, Removal, StatusWrite, Writ
 from muster.controllers.deciding import Decided, run_cycles
 from muster.controllers.events import WARNING, Events, Note, note_of
 from muster.controllers.feed import Changes
-from muster.controllers.group_writes import GroupWrite, GroupWriter, bound_to
+from muster.controllers.group_writes import ABOVE_MAXIMUM, GroupWrite, GroupWriter, bound_to, evicted
 from muster.controllers.news import News
 from muster.controllers.pace import AT_ONCE, Allowance, Pace
 from muster.controllers.pod_claims import claim_state, told, unreached, with_node
@@ -251,6 +251,9 @@ class Scheduler:
         self.cache.held_back = {}
         writes += self._session_writes(decided.session, now)
         writes += [self._seated(key, slot, now) for key, slot in self.cache.applications.seats()]
+        for key in self.cache.applications.leaving():
+            if (pod := self.cache.seen(key)) is not None:
+                writes.append(self._session_written(evicted(key, pod, ABOVE_MAXIMUM, now), now))
         written = await asyncio.gather(*writes, return_exceptions=True)
         for one in written:
             if isinstance(one, BaseException):
@@ -307,14 +310,15 @@ class Scheduler:
 
     async def _session_written(self, one: GroupWrite, now: float) -> list[Event]:
         """Make the writes of a session on one object; where one fails, it is looked at again."""
-        is_pod = one.key.resource == PODS
+        pod = self.cache.seen(one.key) if one.key.resource == PODS else None
+        sent: Write | None = None
         try:
             for write in one.writes:
-                if isinstance(write, Binding):
-                    pod = self.cache.seen(one.key)
-                    waits = None if pod is None else await self._without_volumes(pod, write, now)
+                if isinstance(write, Binding) and pod is not None:
+                    waits = await self._without_volumes(pod, write, now)
                     if waits is not None:
                         return waits
+                sent = write
                 await self._write(write)
         except InvalidObject as problem:
             log.error("what a session decided on %s cannot be written: %s", one.key, problem)
@@ -322,7 +326,9 @@ class Scheduler:
         except StoreError as problem:
             log.debug("%s was not written: %s", one.key, problem)
             self._is_to_pause = self._is_to_pause or not isinstance(problem, (Conflict, NotFound))
-            if is_pod:
+            if isinstance(problem, Unavailable) and isinstance(sent, Binding) and pod is not None:
+                self._unanswered[one.key] = Unanswered(sent, int(pod["metadata"]["resourceVersion"]))
+            if one.key.resource == PODS:
                 self.cache.look_again(one.key)
             self._sessions.forget(one.key)
             return []

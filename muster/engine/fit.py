@@ -112,6 +112,20 @@ def why_not(placer: Placer, demand: Demand, *, within: BoolArray | None = None) 
     )
 
 
+def closed_nodes(placer: Placer, demand: Demand) -> str:
+    """How many nodes are closed to a pod whoever runs there, each counted by its first reason; empty: none is."""
+    if placer.pods is None or demand.rules is ANYWHERE:
+        return ""
+    left = placer.table.is_present[: placer.table.row_count].copy()
+    parts = []
+    for reason, rows in placer.pods.facts.refusals(demand.rules.nodes):
+        count = int(np.count_nonzero(left & rows))
+        left &= ~rows
+        if count:
+            parts.append(f"{count} {reason.text}")
+    return f"of the nodes {', '.join(parts)}" if parts else ""
+
+
 def _checks(placer: Placer, demand: Demand) -> Iterator[_Check]:
     """Every filter in the order of the kube-scheduler: the node itself, then amounts, volumes and other pods."""
     rows, pods = placer.table.rows(), placer.pods

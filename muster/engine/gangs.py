@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from muster.engine.fit import closed_nodes
 from muster.engine.gang_domains import NO_WISH, Domains, DomainWish, NodeSet, Supply
 from muster.engine.node_table_columns import Placer, room_in
 from muster.engine.node_table_rows import AMOUNT_CAP, WHOLE, BoolArray, Demand, IntArray, Placed
@@ -99,6 +100,7 @@ class GangRefused:
     level: str = ""  # the level that has to be kept
     asked: int = 0
     fitting: int = 0  # where each task would fit by itself but not with the others, as many as asked
+    closed: str = ""  # why nodes would not take them whoever runs there
 
     @property
     def text(self) -> str:
@@ -108,7 +110,7 @@ class GangRefused:
         if self.why is Unstarted.NO_ROOM and self.fitting >= self.asked:
             return f"{self.asked} pods{of} must start together{where}, and would fit only without each other"
         known = {"asked": self.asked, "fitting": self.fitting, "level": self.level, "of": of, "where": where}
-        return _SENTENCES[self.why].format_map(known)
+        return _SENTENCES[self.why].format_map(known) + (f": {self.closed}" if self.closed else "")
 
 
 Places = Mapping[str, tuple[Placed, ...]]  # by task
@@ -371,7 +373,8 @@ def explain_refusal(placer: Placer, gang: Gang, domains: Domains) -> GangRefused
     ever = [room_ever(placer, task.demand) for task in gang.tasks]
     refusal = find_short(gang, domains, why=Unstarted.NEVER_FITS, rooms=ever)
     if refusal is not None:
-        return refusal
+        short = next((task for task in gang.tasks if task.name == refusal.task), gang.tasks[0])
+        return replace(refusal, closed=closed_nodes(placer, short.demand))
     now = [room_left(placer, task.demand) for task in gang.tasks]
     refusal = find_short(gang, domains, why=Unstarted.NO_ROOM, rooms=now)
     return refusal or _refused(gang, Unstarted.NO_ROOM, asked=gang.minimum, fitting=gang.minimum)

@@ -89,6 +89,8 @@ class NodeTable:
         self._row_by_name: dict[str, int] = {}
         self._columns: dict[str, int] = {}
         self._amounts: dict[Demand, tuple[int, IntArray]] = {}
+        self._asked: Demand | None = None  # what was asked of `_amounts` last, and what came of it
+        self._asked_layout, self._asked_vector = -1, np.zeros(0, np.int64)
         self._patterns: dict[tuple[int, tuple[int, ...]], _Pattern] = {}
         self._pattern_list: list[_Pattern] = []  # by number
         self._patterns_most = _PATTERNS_LEAST  # then they are numbered anew
@@ -355,6 +357,8 @@ class NodeTable:
         return pattern.model, pattern.cards
 
     def _vector(self, demand: Demand) -> IntArray:
+        if demand is self._asked and self._asked_layout == self.layout:
+            return self._asked_vector  # alike pods come one after the other
         known = self._amounts.get(demand)
         if known is None or known[0] != self.layout:
             vector = np.zeros(len(self.resources), np.int64)
@@ -364,7 +368,8 @@ class NodeTable:
             if len(self._amounts) > _AMOUNTS_KEPT:
                 self._amounts.clear()
             known = self._amounts[demand] = (self.layout, vector)
-        return known[1]
+        self._asked, (self._asked_layout, self._asked_vector) = demand, known
+        return self._asked_vector
 
     def _note(self, row: int) -> None:
         self._notes.add(row)

@@ -334,7 +334,12 @@ class Placer:
             best = merit.max(initial=_UNFIT)
             if best == _UNFIT:
                 break
-            for row in np.flatnonzero(merit == best)[: count - len(placed)].tolist():
+            rows = np.flatnonzero(merit == best)[: count - len(placed)].tolist()
+            if demand.ask is None and not demand.cards:  # nothing to choose on any of them
+                self.change([Change(row, demand, ((),)) for row in rows])
+                placed += [Placed(row) for row in rows]
+                continue
+            for row in rows:
                 picked = self._pick(demand, column, row)
                 if picked is not None:
                     self.charge(row, demand, picked.held)

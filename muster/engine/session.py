@@ -73,6 +73,7 @@ class Session:
         self.domains = DomainTree(snapshot.domains, snapshot.nodes)
         self.outcome = Outcome()
         self.leaving = Leaving()
+        self.closed: dict[Demand, str] = {}  # why nodes would not take such pods whoever runs there; empty: they would
         self._fresh: dict[str, dict[str, PodStanding]] = {}  # by group: pods with places that are not carried out yet
         self.version = 0  # grows with every change of a pod
         self._record: list[Undo] = []

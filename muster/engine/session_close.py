@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from muster.engine.node_table import Change
 from muster.engine.session import Session
 from muster.engine.standing import PodStanding
 from muster.model.groups import PodStatus
@@ -32,17 +33,24 @@ def close(session: Session) -> Ending:
     binds: dict[str, Slot] = {}
     promised: dict[str, Slot] = {}
     gone = frozenset(session.outcome.evicted)
+    changes: list[Change] = []
+    alike: dict[tuple[int, int, int], list[PodStanding]] = {}  # pods without cards
     for pod in session.pods.values():
         if pod.row < 0:
             continue
         is_given = pod.status in _GIVEN and not pod.pod.node
         if is_given:
             (binds if pod.key in session.outcome.binds else promised)[pod.key] = slot_of(session, pod)
-        if pod.key in session.slots.foreign:
-            if pod.key in gone:  # it holds its place until it has left
-                session.placer.charge(pod.row, pod.demand, pod.held, is_hold=True)
-        elif pod.key not in gone:
-            session.placer.release(pod.row, pod.demand, pod.held)
+        is_known = pod.key in session.slots.foreign
+        if is_known == (pod.key in gone):  # who was there holds its place until it has left, and nobody else does
+            sign = 1 if is_known else -1
+            if isinstance(pod.held, tuple) and not pod.held:
+                alike.setdefault((pod.row, id(pod.demand), sign), []).append(pod)
+            else:
+                changes.append(Change(pod.row, pod.demand, (pod.held,), sign))
+    for (row, _, sign), pods in alike.items():
+        changes.append(Change(row, pods[0].demand, ((),) * len(pods), sign))
+    session.placer.change(changes)
     session.placer.commit()
     for bound in session.taken_over:
         session.slots.put_pod(bound)

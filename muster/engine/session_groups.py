@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from muster.engine.standing import PodStanding, QueueStanding, Standing, SubStanding, count_pod
-from muster.model.groups import GroupPod, GroupSnapshot, SubGroupRule
+from muster.engine.standing import PodStanding, QueueStanding, Standing, SubStanding, count_pod, count_pods
+from muster.model.groups import GroupPod, GroupSnapshot, PodStatus, SubGroupRule
 from muster.model.labels import selects
 
 
@@ -21,8 +21,21 @@ def stand(snapshot: GroupSnapshot, queues: Mapping[str, QueueStanding]) -> dict[
             standing = PodStanding(pod, owner, _sub_of(owner, pod))
             owner.pods[key] = standing
             standing.sub.pods[key] = standing
-            count_pod(standing, queues[owner.queue], 1)
+    for group in groups.values():
+        _count(group, queues[group.queue])
     return groups
+
+
+def _count(group: Standing, queue: QueueStanding) -> None:
+    """Count the pods of a group; those that wait hold nothing, so they are counted together."""
+    waiting: dict[tuple[str, str, bool], list[PodStanding]] = {}
+    for pod in group.pods.values():
+        if pod.status is PodStatus.PENDING:
+            waiting.setdefault((pod.sub.key, pod.role, pod.is_best_effort), []).append(pod)
+        else:
+            count_pod(pod, queue, 1)
+    for pods in waiting.values():
+        count_pods(pods, queue, 1)
 
 
 def _sub_of(owner: Standing, pod: GroupPod) -> SubStanding:

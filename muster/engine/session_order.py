@@ -19,7 +19,8 @@ class Ordered(Generic[Entry]):
 
     def __init__(self, compare: Callable[[Entry, Entry], int], entries: Iterable[Entry] = ()) -> None:
         self._key: Callable[[Entry], Any] = cmp_to_key(compare)
-        self._heap = [(self._key(entry), entry) for entry in entries]
+        # A key knows its entry; a pair of both would be asked whether it equals another before which is less.
+        self._heap: list[Any] = [self._key(entry) for entry in entries]
         heapq.heapify(self._heap)
 
     def __bool__(self) -> bool:
@@ -27,11 +28,12 @@ class Ordered(Generic[Entry]):
 
     def __iter__(self) -> Iterator[Entry]:
         """All that are in line, in no order."""
-        return (entry for _, entry in self._heap)
+        return (key.obj for key in self._heap)
 
     def push(self, entry: Entry) -> None:
-        heapq.heappush(self._heap, (self._key(entry), entry))
+        heapq.heappush(self._heap, self._key(entry))
 
     def pop(self) -> Entry:
         """The best of all; it is in line no more."""
-        return heapq.heappop(self._heap)[1]
+        entry: Entry = heapq.heappop(self._heap).obj
+        return entry

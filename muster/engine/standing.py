@@ -25,6 +25,7 @@ from muster.model.groups import (
 READY = HOLDING | {PodStatus.SUCCEEDED}
 VALID = READY | {PodStatus.PIPELINED, PodStatus.PENDING}
 _COUNTED_AS_HELD = HOLDING | {PodStatus.PIPELINED}
+_UNKNOWN = Demand()  # until a session has worked out what a pod asks for
 
 
 class PodStanding:
@@ -42,7 +43,7 @@ class PodStanding:
         self.is_best_effort = pod.is_best_effort
         self.row = -1  # of its node; below zero: none that is known
         self.held: OnCards = ()
-        self.demand = Demand()
+        self.demand = _UNKNOWN
 
     @property
     def priority(self) -> int:

@@ -32,6 +32,8 @@ class PodStatus(Enum):
     FAILED = "Failed"
     UNKNOWN = "Unknown"
 
+    __hash__ = object.__hash__  # there is one of each, and sessions count pods by it
+
 
 HOLDING = frozenset((PodStatus.ALLOCATED, PodStatus.BINDING, PodStatus.BOUND, PodStatus.RUNNING))
 ENDED = frozenset((PodStatus.SUCCEEDED, PodStatus.FAILED))

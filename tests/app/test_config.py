@@ -290,3 +290,20 @@ def test_the_example_policy_does_what_its_page_says(tmp_path):
 def test_nobody_is_asked_unless_the_file_says_so():
     assert not Configuration().asks_extenders
     assert parse_configuration("askExtenders: true", "file").asks_extenders
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("actions: enqueue, allocate\n", "-n volcano-system create configmap volcano-scheduler-configmap"),
+        ("tiers:\n- plugins: [{name: gang}]\n", "--from-file=volcano-scheduler.conf=file"),
+        ("kind: ConfigMap\ndata: {volcano-scheduler.conf: ''}\n", "volcano-scheduler-configmap"),
+        ("partitions: []\n", "-n yunikorn create configmap yunikorn-configs --from-file=queues.yaml=file"),
+        ("kind: ConfigMap\ndata: {queues.yaml: ''}\n", "yunikorn-configs"),
+    ],
+)
+def test_other_schedulers_configurations_go_into_the_cluster(text, want):
+    with pytest.raises(InvalidObject) as caught:
+        parse_configuration(text, "file")
+    assert "which the cluster holds as a ConfigMap" in caught.value.problem
+    assert want in caught.value.hint

@@ -186,6 +186,11 @@ class Cluster:
         made["spec"].pop("taints", None)
         await self.plain.update(Key("nodes", "", made["metadata"]["name"]), made)
 
+    async def taint(self, name: str, *taints: Object) -> None:
+        """Keep pods from a node."""
+        given = self.get("nodes", name, "")
+        await self.plain.update(Key("nodes", "", name), {**given, "spec": {**given["spec"], "taints": list(taints)}})
+
     # What is told ----------------------------------------------------------------------------------------------------
 
     def conditions(self, name: str, resource: str = WORKLOADS) -> dict[str, tuple[str, str]]:

@@ -121,12 +121,62 @@ async def test_a_queue_takes_back_what_it_is_guaranteed(cluster):
     assert set(cluster.nodes_of_pods().values()) == {"n"}
     await cluster.add("pods", of_application("mine", "owner", "root.own", cpu="1"))
     await cluster.settle()
+    assert not any(one["metadata"].get("deletionTimestamp") for one in cluster.all("pods")), "it has to wait first"
+    await cluster.settle(30.0)
     for one in cluster.all("pods"):
         if one["metadata"].get("deletionTimestamp"):
             await cluster.remove("pods", one["metadata"]["name"])
     await cluster.settle()
     assert cluster.nodes_of_pods()["mine"] == "n"
     assert len(cluster.nodes_of_pods()) == 4
+
+
+@story
+async def test_a_gang_that_no_node_lets_in_names_the_taint(cluster):
+    await cluster.set_up(nodes=[node("n", cpu="8")])
+    await cluster.taint("n", {"key": "team", "value": "red", "effect": "NoSchedule"})
+    await cluster.start()
+    for number in range(2):
+        await cluster.add("pods", of_application(f"p{number}", "a", notes=in_group("main", ("main", 2)), cpu="1"))
+    await cluster.settle()
+    assert "team=red:NoSchedule" in cluster.message("p0", "PodScheduled", "pods")
+
+
+LOWERED = """
+partitions:
+  - name: default
+    preemption: {quotapreemptionenabled: true}
+    queues:
+      - name: root
+        submitacl: '*'
+        queues:
+          - name: own
+            resources: {max: {vcore: 'MOST'}}
+            properties: {quota.preemption.delay: 60s}
+"""
+
+
+@story
+async def test_a_lowered_maximum_is_kept_after_its_delay(cluster):
+    await cluster.set_up(nodes=[node("n", cpu="8")])
+    await configure(cluster, LOWERED.replace("MOST", "4"))
+    await cluster.start()
+    for number in range(4):
+        await cluster.add("pods", of_application(f"p{number}", "a", cpu="1"))
+    await cluster.settle()
+    assert set(cluster.nodes_of_pods().values()) == {"n"}
+    key = Key("configmaps", "default", "yunikorn-configs")
+    given = cluster.get("configmaps", "yunikorn-configs", "default")
+    await cluster.plain.update(key, {**given, "data": {"queues.yaml": LOWERED.replace("MOST", "3")}})
+    await cluster.settle(30.0)
+    assert not any(one["metadata"].get("deletionTimestamp") for one in cluster.all("pods")), "it has its delay"
+    await cluster.settle(40.0)
+    told = [one["metadata"]["name"] for one in cluster.all("pods") if one["metadata"].get("deletionTimestamp")]
+    assert len(told) == 1
+    await cluster.remove("pods", told[0])
+    await cluster.settle(90.0)
+    assert len(cluster.nodes_of_pods()) == 3
+    assert not any(one["metadata"].get("deletionTimestamp") for one in cluster.all("pods")), "that was enough"
 
 
 @story

@@ -172,6 +172,39 @@ async def test_pods_say_why_they_wait(cluster):
     assert cluster.nodes_of_pods()["lost"] == "n"
 
 
+@story
+async def test_what_no_node_lets_in_names_the_taint(cluster):
+    await cluster.set_up(nodes=[node("n", cpu="8")])
+    await cluster.taint("n", {"key": "team", "value": "red", "effect": "NoSchedule"})
+    await cluster.start()
+    await cluster.add(GROUPS, pod_group("gang", 2))
+    for number in range(2):
+        await cluster.add("pods", member(f"p{number}", "gang", cpu="1"))
+    await cluster.settle()
+    assert "team=red:NoSchedule" in cluster.message("p0", "PodScheduled", "pods")
+    assert "team=red:NoSchedule" in cluster.message("gang", "Unschedulable", GROUPS)
+
+
+@story
+async def test_members_beyond_the_minimum_are_placed_one_by_one(cluster):
+    await cluster.set_up(nodes=[node("n1", cpu="3")])
+    await cluster.start()
+    await cluster.add(GROUPS, pod_group("elastic", 2))
+    for number in range(4):
+        await cluster.add("pods", member(f"p{number}", "elastic", cpu="1"))
+    await cluster.settle()
+    assert sorted(cluster.nodes_of_pods().values()) == ["", "n1", "n1", "n1"]
+    assert phase(cluster, "elastic") == "Running"
+    (waits,) = [name for name, on in cluster.nodes_of_pods().items() if not on]
+    assert cluster.conditions(waits, "pods")["PodScheduled"] == ("False", "Unschedulable")
+    await cluster.add_node(node("n2", cpu="1"))
+    await cluster.settle()
+    assert cluster.nodes_of_pods()[waits] == "n2"
+    await cluster.add("pods", member("p4", "elastic", cpu="1"))
+    await cluster.settle()
+    assert cluster.nodes_of_pods()["p4"] == ""
+
+
 PROPORTION = "tiers:\n- plugins: [{name: priority}, {name: gang}, {name: predicates}, {name: proportion}]\n"
 
 

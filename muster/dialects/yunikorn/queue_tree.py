@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from muster.dialects.yunikorn.amounts import Amounts, parse_amounts
 from muster.dialects.yunikorn.configuration import ROOT, ChildTemplate, Limit, Partition, QueueSettings
 from muster.dialects.yunikorn.validate_names import QUEUE_NAME, QUEUE_NAME_HINT
+from muster.model.durations import NANOSECONDS, duration_ns
 from muster.model.errors import InvalidObject
 from muster.model.fields import INT32_MAX
 
@@ -20,6 +21,9 @@ SORT_PRIORITY = "application.sort.priority"
 PRIORITY_POLICY = "priority.policy"
 PRIORITY_OFFSET = "priority.offset"
 PREEMPTION_POLICY = "preemption.policy"
+PREEMPTION_DELAY = "preemption.delay"
+QUOTA_DELAY = "quota.preemption.delay"
+DELAYS_S = {PREEMPTION_DELAY: 30.0, QUOTA_DELAY: 0.0}  # where they are not given
 FENCE = "fence"
 DISABLED = "disabled"
 SORTS = ("fifo", "fair", "stateaware")
@@ -186,6 +190,15 @@ def _merged(parent: QueueNode | None, own: Mapping[str, str] | None) -> dict[str
     if inherited.get(PREEMPTION_POLICY, "").lower() != DISABLED:
         inherited.pop(PREEMPTION_POLICY, None)
     return {**inherited, **(own or {})}
+
+
+def delay_s(node: QueueNode, name: str) -> float:
+    """How long a property has something wait; what is no duration, or below zero, counts as not given."""
+    try:
+        given_ns = duration_ns(node.properties.get(name, ""), name)
+    except InvalidObject:
+        return DELAYS_S[name]
+    return given_ns / NANOSECONDS if given_ns > 0 else DELAYS_S[name]
 
 
 def priority_offset(node: QueueNode) -> int:

@@ -16,8 +16,9 @@ from muster.dialects.yunikorn.amounts import VCORE
 from muster.dialects.yunikorn.applications import Application, PodOfApplication, gather
 from muster.dialects.yunikorn.configuration import DEFAULT_PARTITION, Partition, QueueConfiguration
 from muster.dialects.yunikorn.placement_rules import KNOWN_RULES, Placement
-from muster.dialects.yunikorn.queue_tree import QueueNode, QueueTree
-from muster.dialects.yunikorn.read_queues import FLAVOR, LimitTable, model_queues, property_doubts, queue_name
+from muster.dialects.yunikorn.queue_tree import PREEMPTION_DELAY, QueueNode, QueueTree, delay_s
+from muster.dialects.yunikorn.quota_preemption import Cap
+from muster.dialects.yunikorn.read_queues import FLAVOR, LimitTable, caps_of, model_queues, property_doubts, queue_name
 from muster.dialects.yunikorn.task_groups import TaskGroup
 from muster.dialects.yunikorn.validate import chain_of, read_configuration
 from muster.engine.reading import PlacementReader
@@ -51,6 +52,7 @@ class Surroundings:
     placement: PlacementReader | None = None
     namespace_annotations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     spared_classes: frozenset[str] = frozenset()  # priority classes whose pods are preempted last
+    does_time_pass: bool = False  # else everybody has waited long enough to preempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,8 @@ class Reading:
     gangs: Mapping[str, Gang] = field(default_factory=dict)  # by workload
     rejected: tuple[tuple[PodOfApplication, str], ...] = ()  # and why
     doubts: tuple[tuple[PodOfApplication | None, InvalidObject], ...] = ()  # of a pod, or of the configuration
+    caps: Mapping[str, Cap] = field(default_factory=dict)  # by queue
+    preempts_at: float | None = None  # when the next of those that wait may preempt
 
 
 def assumed_configuration() -> QueueConfiguration:
@@ -103,6 +107,7 @@ class _Reader:
         self.limits: dict[str, SharedLimit] = {}
         self.workloads: dict[str, Workload] = {}
         self.owners: dict[str, str] = {}
+        self.preempt_at: set[float] = set()
         self.gangs: dict[str, Gang] = {}
         self.rejected: list[tuple[PodOfApplication, str]] = []
         self.doubts: list[tuple[PodOfApplication | None, InvalidObject]] = []
@@ -136,6 +141,8 @@ class _Reader:
             gangs=self.gangs,
             rejected=tuple(self.rejected),
             doubts=tuple(self.doubts),
+            caps=caps_of(self.tree, self.partition),
+            preempts_at=min(self.preempt_at, default=None),
         )
 
     def _queue_of(self, application: Application) -> QueueNode:
@@ -151,7 +158,7 @@ class _Reader:
     def _take(self, application: Application, queue: QueueNode) -> None:
         limits = {limit.name: limit for limit in self.table.limits_of(application, queue)}
         self.limits.update(limits)
-        making = _Making(application, queue, tuple(limits), self.surroundings)
+        making = _Making(application, queue, tuple(limits), self)
         waited_s = self.surroundings.now - application.submitted_at
         is_late = bool(application.groups) and waited_s >= application.terms.timeout_s
         if is_late and application.terms.is_hard and not any(pod.node for pod in application.pods):
@@ -183,18 +190,27 @@ class _Reader:
         self.workloads[workload.key] = workload
         self.owners[workload.key] = pod.owner
 
+    def may_preempt_at(self, queue: QueueNode, pod: PodOfApplication) -> float:
+        """When a pod that waits may preempt; that is noted where it has yet to come."""
+        if not self.surroundings.does_time_pass:
+            return 0.0
+        moment = pod.created_at + delay_s(queue, PREEMPTION_DELAY)
+        if moment > self.surroundings.now and not pod.node:
+            self.preempt_at.add(moment)
+        return moment
+
 
 class _Making:
     """The workloads of one application."""
 
-    def __init__(
-        self, application: Application, queue: QueueNode, limits: tuple[str, ...], surroundings: Surroundings
-    ) -> None:
+    def __init__(self, application: Application, queue: QueueNode, limits: tuple[str, ...], reader: _Reader) -> None:
         self.application = application
+        self.node = queue
         self.queue = queue_name(queue)
         self.limits = limits
-        self.placement = surroundings.placement
-        self.spared_classes = surroundings.spared_classes
+        self.reader = reader
+        self.placement = reader.surroundings.placement
+        self.spared_classes = reader.surroundings.spared_classes
 
     def alone(self, pod: PodOfApplication) -> Workload:
         """A pod as a workload of one pod; one on a node holds its quota."""
@@ -256,7 +272,8 @@ class _Making:
         self, key: str, pod: PodOfApplication, pod_sets: tuple[PodSet, ...], *, is_preemptible: bool = True
     ) -> Workload:
         kinds = [(one.name, one.count, one.shape, one.rules.of_kind, one.cards) for one in pod_sets]
-        may_preempt = pod.pod.child("spec").text("preemptionPolicy") != "Never"
+        has_waited = self.reader.surroundings.now >= self.reader.may_preempt_at(self.node, pod)
+        may_preempt = pod.pod.child("spec").text("preemptionPolicy") != "Never" and has_waited
         kind = repr((kinds, pod.priority, may_preempt, self.limits))
         return Workload(
             key=key,

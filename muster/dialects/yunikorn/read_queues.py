@@ -13,19 +13,24 @@ from muster.dialects.yunikorn.amounts import VCORE, Amounts, parse_amounts
 from muster.dialects.yunikorn.applications import Application
 from muster.dialects.yunikorn.configuration import Limit, Partition
 from muster.dialects.yunikorn.queue_tree import (
+    DELAYS_S,
     DISABLED,
     FENCE,
     PREEMPTION_POLICY,
     PRIORITY_OFFSET,
     PRIORITY_POLICY,
+    QUOTA_DELAY,
     SORT_POLICY,
     SORT_PRIORITY,
     SORTS,
     QueueNode,
     QueueTree,
+    delay_s,
     priority_offset,
 )
+from muster.dialects.yunikorn.quota_preemption import Cap
 from muster.dialects.yunikorn.validate_names import EVERYBODY
+from muster.model.durations import duration_ns
 from muster.model.errors import InvalidObject
 from muster.model.fields import shown
 from muster.model.labels import Selector
@@ -78,6 +83,17 @@ def model_queues(
             ),
             shares_by_application=node.is_leaf and node.properties.get(SORT_POLICY, "").lower() == "fair",
         )
+
+
+def caps_of(tree: QueueTree, partition: Partition) -> dict[str, Cap]:
+    """The queues that evict what they hold above their maximum."""
+    if not partition.preemption.is_quota_on:
+        return {}
+    return {
+        queue_name(node): Cap(most=counted(node.most), guaranteed=counted(node.guaranteed), delay_s=delay)
+        for node in tree.root.walk()
+        if node.most and (delay := delay_s(node, QUOTA_DELAY)) > 0
+    }
 
 
 def _preemption(node: QueueNode, *, may_preempt: bool) -> PreemptionRules:
@@ -192,6 +208,12 @@ def property_doubts(tree: QueueTree) -> Iterator[InvalidObject]:
             if value.lower() not in known:
                 hint = f"known are {', '.join(known)}"
                 yield InvalidObject(f"{node.path}: {name}", f"is {shown(value)} and counts as not given", hint)
+        for name in DELAYS_S:
+            if name in node.properties:
+                try:
+                    duration_ns(node.properties[name], f"{node.path}: {name}")
+                except InvalidObject as problem:
+                    yield problem
         offset = node.properties.get(PRIORITY_OFFSET, "0")
         if offset != "0" and not priority_offset(node):
             yield InvalidObject(f"{node.path}: {PRIORITY_OFFSET}", f"is {shown(offset)}", "give a number of 32 bits")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import takewhile
 
+from muster.engine.fit import closed_nodes
 from muster.engine.node_table_rows import BoolArray
 from muster.engine.session import Session
 from muster.engine.session_order import Ordered
@@ -27,11 +28,13 @@ def allocate(session: Session) -> None:
     """Place pods of all groups that may be placed."""
     from muster.engine.stages.allocate_near import place_near
 
-    lines: dict[str, Ordered[Standing]] = {}
+    waiting: dict[str, list[Standing]] = {}
     sheets: dict[str, Sheet] = {}
     for group in placeable(session):
         sheets[group.key] = sheet_of(session, group)
-        lines.setdefault(group.queue, Ordered(session.compare_groups)).push(group)
+        if sheets[group.key]:
+            waiting.setdefault(group.queue, []).append(group)
+    lines = {name: Ordered(session.compare_groups, groups) for name, groups in waiting.items()}
     queues: Ordered[QueueStanding] = Ordered(session.compare_queues, [session.queues[name] for name in lines])
     while queues:
         queue = queues.pop()
@@ -107,7 +110,7 @@ def place_pods(session: Session, sub: SubStanding, pods: list[PodStanding], with
         if pod.role and pod.role in failed:
             continue
         if not place_pod(session, pod, within):
-            session.outcome.reasons[group.key] = NO_PLACE.format(pod=pod.key)
+            session.outcome.reasons[group.key] = _no_place(session, pod)
             failed.add(pod.role)
             if not _goes_on(group, failed):
                 break
@@ -167,6 +170,13 @@ def place_pod(session: Session, pod: PodStanding, within: BoolArray | None) -> b
             session.pipeline(pod, placed.row, placed.held)
             return True
     return False
+
+
+def _no_place(session: Session, pod: PodStanding) -> str:
+    closed = session.closed.get(pod.demand)
+    if closed is None:
+        closed = session.closed[pod.demand] = closed_nodes(session.placer, pod.demand)
+    return NO_PLACE.format(pod=pod.key) + (f": {closed}" if closed else "")
 
 
 def _goes_on(group: Standing, failed: set[str]) -> bool:
