@@ -21,6 +21,7 @@ from muster.app.multikueue import multikueue, ways_out
 from muster.app.scheduling import Scheduling, scheduling_feed
 from muster.app.volcano import OUTSIDE
 from muster.controllers import belonging, volcano
+from muster.controllers.application_states import OF_APPLICATION, ApplicationStates, application_terms
 from muster.controllers.builtin import CONTROLLERS, FOLLOWED, INDEXES
 from muster.controllers.builtin.autoscaler import RESOURCES as AUTOSCALING
 from muster.controllers.cache import RESOURCES
@@ -81,11 +82,12 @@ async def run_builtin(
     also: Callable[[View], Controller] | None = None,
     outside: volcano.Outside = OUTSIDE,
 ) -> None:
-    """Run Kubernetes' own controllers and Volcano's until cancelled, and one more that works on their view."""
-    view = View({**INDEXES, **volcano.INDEXES}, store.readings)
+    """Run Kubernetes' own controllers and those of the dialects until cancelled, and one more on their view."""
+    indexes = {**INDEXES, **volcano.INDEXES, (PODS, OF_APPLICATION): application_terms}
+    view = View(indexes, store.readings)
     feed = Feed(store, view, clock, resources=FOLLOWED | volcano.FOLLOWED | AUTOSCALING)
     controllers = [make() for make in CONTROLLERS]
-    controllers += volcano.controllers(outside)
+    controllers += [*volcano.controllers(outside), ApplicationStates()]
     if also is not None:
         controllers.append(also(view))
     loops = [Loop(one, feed, client, clock) for one in controllers]

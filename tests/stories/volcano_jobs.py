@@ -6,6 +6,7 @@ from typing import Any
 
 from muster.app.node_pools import pools_of
 from muster.app.simulation import simulated_world
+from muster.controllers.nodes.pools import Pool
 from muster.dialects.volcano.definitions import definitions
 from muster.sim.world import World
 from muster.store.kinds import Object, Propagation
@@ -42,9 +43,9 @@ def policy(event: str | int, action: str, **more: Any) -> Object:
     return {"exitCode" if isinstance(event, int) else "event": event, "action": action, **more}
 
 
-def a_world() -> World:
-    """Two nodes, and Volcano's kinds."""
-    world = simulated_world(pools_of({"pools": [{"name": "cpu", "count": 2}]}), has_definitions=True)
+def a_world(pools: tuple[Pool, ...] = ()) -> World:
+    """Some nodes, two plain ones unless told otherwise, and Volcano's kinds."""
+    world = simulated_world(pools or pools_of({"pools": [{"name": "cpu", "count": 2}]}), has_definitions=True)
     world.run(1)
     for one in definitions():
         world.create(one)

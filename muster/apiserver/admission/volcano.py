@@ -8,9 +8,10 @@ from copy import deepcopy
 from muster.apiserver.kinds.pod_defaults import fill_template
 from muster.apiserver.kinds.pod_specs import template
 from muster.apiserver.kinds.problems import raise_all
-from muster.dialects.volcano.job.cards import card_remarks, whole_cards
+from muster.dialects.volcano.job.cards import card_remarks
 from muster.dialects.volcano.job.checks import change_problems, problems_of, queue_problem
 from muster.dialects.volcano.job.defaults import completed
+from muster.dialects.volcano.job.spec import read_tasks
 from muster.dialects.volcano.job.words import JOBS, QUEUES
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
@@ -48,11 +49,12 @@ def check_job(write: Transaction, job: Object, before: Record | None) -> None:
 
 
 def _new_problems(write: Transaction, job: Fields) -> Iterator[InvalidObject]:
-    yield from problems_of(job)
-    for task in job.child("spec").children("tasks"):
-        given = deepcopy(dict(whole_cards(task.child("template"))))
+    found = list(problems_of(job))
+    yield from found
+    for task in read_tasks(job.child("spec")) if not found else ():
+        given = deepcopy(dict(task.template))
         fill_template(given)  # pods get these when they are made
-        yield from template(given, task.at("template"))
+        yield from template(given, f"{task.path}.template")
     name = job.child("spec").text("queue")
     record = write.get(Key(QUEUES, "", name)) if name else None
     queue = None if record is None else decode(record)

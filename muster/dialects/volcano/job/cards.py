@@ -17,6 +17,8 @@ CARDS = "nvidia.com/gpu"
 MEMORY, MEMORY_SHARE, CORES = "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"
 _AMOUNTS = ("requests", "limits")
 _THOUSANDTHS_MOST = 10**9
+_AMOUNT_MAPS = frozenset((*_AMOUNTS, "overhead"))  # where pods and claims have amounts by resource
+_SINGLE_AMOUNTS = frozenset(("sizeLimit", "divisor"))
 
 Object = dict[str, Any]
 
@@ -31,6 +33,25 @@ def whole_cards(template: Fields) -> Mapping[str, Any]:
         if any(now is not had.values for now, had in zip(changed, containers, strict=True)):
             made[kind] = changed
     return {**template.values, "spec": {**spec.values, **made}} if made else template.values
+
+
+def with_texts(part: Any) -> Any:
+    """A part of a pod with its amounts as text, as pods are stored; in custom objects they may be numbers."""
+    if isinstance(part, list):
+        return [with_texts(one) for one in part]
+    if not isinstance(part, Mapping):
+        return part
+    made: Object = {}
+    for name, value in part.items():
+        if name in _AMOUNT_MAPS and isinstance(value, Mapping):
+            made[name] = {resource: _text(amount) for resource, amount in value.items()}
+        else:
+            made[name] = _text(value) if name in _SINGLE_AMOUNTS else with_texts(value)
+    return made
+
+
+def _text(amount: Any) -> Any:
+    return str(amount) if isinstance(amount, (int, float)) and not isinstance(amount, bool) else amount
 
 
 def card_remarks(job: Fields) -> Iterator[str]:

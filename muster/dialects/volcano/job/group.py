@@ -13,6 +13,7 @@ from muster.model.podspec import total_requests
 from muster.model.quantity import Quantity, sum_of
 
 Object = dict[str, Any]
+_CARD_PARTS = ("mem", "memory", "core", "cores")  # how the vendors' resources end
 Priorities = Mapping[str, int]  # the values of priority classes by name
 
 
@@ -92,8 +93,15 @@ def _add(total: dict[str, Quantity], task: Task, count: int) -> None:
     if count <= 0:
         return
     for name, amount in total_requests(Fields.of(task.pod_spec, f"{task.path}.template.spec")).items():
+        if _is_of_cards(name):
+            continue
         wanted = _times(amount, count)
         total[name] = sum_of(total[name], wanted) if name in total else wanted
+
+
+def _is_of_cards(name: str) -> bool:
+    """Whether something is a card's, not a node's: its memory or its cores. No node has any of it to take up."""
+    return "/" in name and name.lower().removesuffix("-percentage").endswith(_CARD_PARTS)
 
 
 def _times(amount: Quantity, count: int) -> Quantity:

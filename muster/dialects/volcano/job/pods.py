@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
 from muster.dialects.volcano.job.counting import partition_of
@@ -34,8 +35,18 @@ def pod_name(job: str, task: str, index: int) -> str:
     return f"{job}-{task}-{index}"
 
 
-def pod_of(job: VolcanoJob, task: Task, index: int, *, group: str, version: int, retries: int) -> Object:
+@dataclass(frozen=True, slots=True)
+class PodPlace:
+    """Which pod of a job is meant."""
+
+    job: VolcanoJob
+    task: Task
+    index: int
+
+
+def pod_of(place: PodPlace, *, group: str, version: int, retries: int) -> Object:
     """One pod of a task."""
+    job, task, index = place.job, place.task, place.index
     given = task.template.get("metadata") or {}
     told = {
         TASK_INDEX: str(index),

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from muster.dialects.volcano.job.cards import whole_cards
+from muster.dialects.volcano.job.cards import whole_cards, with_texts
 from muster.dialects.volcano.job.words import ENQUEUE, MAX_RETRY
 from muster.dialects.volcano.jobs import PODS_MOST, TASKS_MOST
 from muster.dialects.volcano.names import DEFAULT_QUEUE, SCHEDULER
@@ -157,7 +157,7 @@ def _read_task(task: Fields, number: int) -> Task:
         is_any_enough=depends.text("iteration") == "any",
         partition=partition,
         numa_policy=task.text("topologyPolicy"),
-        template=whole_cards(task.child("template")),
+        template=whole_cards(Fields(with_texts(task.child("template").values), task.at("template"))),
         path=task.path,
     )
 
@@ -175,7 +175,7 @@ def _read_volume(given: Fields) -> Volume:
     return Volume(
         path=given.text("mountPath"),
         claim_name=given.text("volumeClaimName"),
-        claim=given.child("volumeClaim").values if given.has("volumeClaim") else None,
+        claim=with_texts(given.child("volumeClaim").values) if given.has("volumeClaim") else None,
     )
 
 

@@ -14,8 +14,7 @@ from typing import Any
 from muster.dialects.volcano.job.counting import PodOfJob, TaskPods, by_task, counted, is_ready, read_pod, task_counts
 from muster.dialects.volcano.job.group import Object, Priorities, group_name, group_of
 from muster.dialects.volcano.job.plugins import PLUGINS, PluginObject, read_flags
-from muster.dialects.volcano.job.plugins.contract import PodPlace
-from muster.dialects.volcano.job.pods import claims_of, pod_name, pod_of
+from muster.dialects.volcano.job.pods import PodPlace, claims_of, pod_name, pod_of
 from muster.dialects.volcano.job.policies import Request, Resolved, next_action, requests_of
 from muster.dialects.volcano.job.spec import Task, VolcanoJob, read_job
 from muster.dialects.volcano.job.states import Counts, Deed, Standing, deed_of, is_retry, phase_after
@@ -110,9 +109,10 @@ class _Case:
         made: list[PodOfJob] = []
         if sight.group is not None and self._group_phase() not in _WAITING:
             for task, index in self._missing():
-                pod = pod_of(job, task, index, group=name, version=self.status.version, retries=self.status.retries)
+                place = PodPlace(job, task, index)
+                pod = pod_of(place, group=name, version=self.status.version, retries=self.status.retries)
                 for plugin, flags in plugins:
-                    plugin.add(pod, PodPlace(job, task, index), flags)
+                    plugin.add(pod, place, flags)
                 steps.create.append(pod)
                 made.append(read_pod(pod, job))
         left = {pod.name for pod in superfluous}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.dialects.volcano.job.cards import CARDS, CORES, MEMORY, MEMORY_SHARE, card_remarks, whole_cards
+from muster.dialects.volcano.job.cards import CARDS, CORES, MEMORY, MEMORY_SHARE, card_remarks, whole_cards, with_texts
 from muster.model.fields import Fields
 from tests.dialects.volcano.job.objects import job_object, task
 
@@ -48,6 +48,21 @@ def test_how_pods_ask_for_cards(given, want) -> None:
 def test_a_template_that_asks_well_is_left_alone() -> None:
     given = template(limits={CARDS: 1})
     assert whole_cards(Fields(given)) is given
+
+
+def test_amounts_become_text_as_pods_have_them() -> None:
+    given = {
+        "containers": [{"resources": {"limits": {"cpu": 1, "memory": "1Gi"}}, "env": [{"divisor": 1}]}],
+        "overhead": {"cpu": 0.5},
+        "volumes": [{"emptyDir": {"sizeLimit": 5}}],
+        "priority": 3,
+    }
+    assert with_texts(given) == {
+        "containers": [{"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}, "env": [{"divisor": "1"}]}],
+        "overhead": {"cpu": "0.5"},
+        "volumes": [{"emptyDir": {"sizeLimit": "5"}}],
+        "priority": 3,
+    }
 
 
 def test_whoever_submits_is_told_the_exact_form() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster.dialects.volcano.job.group import group_name, group_of, least_resources
-from muster.dialects.volcano.job.pods import claims_of, pod_of
+from muster.dialects.volcano.job.pods import PodPlace, claims_of, pod_of
 from tests.dialects.volcano.job.objects import job, job_object, task
 
 CLASSES = {"high": 100, "low": 1}
@@ -33,6 +33,18 @@ def test_what_the_pods_ask_for_that_must_start_together(least, want) -> None:
         minAvailable=least,
     )
     assert least_resources(of, CLASSES) == {"cpu": want}
+
+
+def test_memory_and_cores_of_cards_are_no_matter_of_nodes() -> None:
+    asked = {
+        "nvidia.com/gpu": "1",
+        "nvidia.com/gpumem-percentage": "50",
+        "huawei.com/Ascend910B-memory": "1",
+        "memory": "1",
+    }
+    container = {"name": "main", "image": "i", "resources": {"limits": asked, "requests": asked}}
+    of = job(task("a", 2, pod={"containers": [container]}))
+    assert least_resources(of, {}) == {"nvidia.com/gpu": "2", "memory": "2"}
 
 
 def test_the_group_says_what_the_job_says() -> None:
@@ -69,7 +81,7 @@ def test_the_group_says_what_the_job_says() -> None:
 
 
 def a_pod(of, name="a", index=3):
-    return pod_of(of, of.task(name), index, group="g", version=2, retries=1)
+    return pod_of(PodPlace(of, of.task(name), index), group="g", version=2, retries=1)
 
 
 def test_what_a_pod_is_called_and_told() -> None:

@@ -8,8 +8,8 @@ import json
 import pytest
 
 from muster.dialects.volcano.job.plugins import PLUGINS, Keys, read_flags
-from muster.dialects.volcano.job.plugins.contract import PodPlace
-from muster.dialects.volcano.job.pods import pod_of
+from muster.dialects.volcano.job.plugins.ssh import HOME
+from muster.dialects.volcano.job.pods import PodPlace, pod_of
 from muster.model.errors import InvalidObject
 from tests.dialects.volcano.job.objects import job, task
 
@@ -19,7 +19,7 @@ INIT = {"initContainers": [{"name": "first", "image": "i"}]}
 def made(of, name, index=0, *plugins):
     """A pod of a task, after some plugins."""
     found = of.task(name)
-    pod = pod_of(of, found, index, group="g", version=0, retries=0)
+    pod = pod_of(PodPlace(of, found, index), group="g", version=0, retries=0)
     for plugin in plugins:
         flags, problem = read_flags(PLUGINS[plugin], of.plugins.get(plugin, ()))
         assert not problem, problem
@@ -134,7 +134,7 @@ def test_ssh_has_keys_and_a_configuration() -> None:
     assert given.with_keys is None and base64.b64decode(given.wanted["data"]["id_rsa"]) == b"p p"
 
 
-@pytest.mark.parametrize(("path", "mode"), [("/root/.ssh", 0o600), ("/home/me/.ssh", 0o644)])
+@pytest.mark.parametrize(("path", "mode"), [(HOME, 0o600), ("/keys/.ssh", 0o644)])
 def test_ssh_mounts_the_keys(path, mode) -> None:
     pod = made(job(task("a", pod=INIT), plugins={"ssh": [f"--ssh-key-file-path={path}"]}), "a", 0, "ssh")
     (volume,) = pod["spec"]["volumes"]

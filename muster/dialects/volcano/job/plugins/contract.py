@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from muster.dialects.volcano.job.pods import pod_name
+from muster.dialects.volcano.job.pods import PodPlace, pod_name
 from muster.dialects.volcano.job.spec import Task, VolcanoJob
 from muster.model.errors import InvalidObject
 from muster.model.fields import shown
@@ -14,15 +14,6 @@ from muster.model.texts import nearest
 
 Object = dict[str, Any]
 Flags = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class PodPlace:
-    """Which pod of a job is made."""
-
-    job: VolcanoJob
-    task: Task
-    index: int
 
 
 @dataclass(frozen=True, slots=True)

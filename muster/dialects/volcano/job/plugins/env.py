@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from muster.dialects.volcano.job.plugins.contract import Flags, JobPlugin, Object, PodPlace, add_variables
-from muster.dialects.volcano.job.pods import containers_of
+from muster.dialects.volcano.job.plugins.contract import Flags, JobPlugin, Object, add_variables
+from muster.dialects.volcano.job.pods import PodPlace, containers_of
 
 
 def _add(pod: Object, place: PodPlace, _flags: Flags) -> None:

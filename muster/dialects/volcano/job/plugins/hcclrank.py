@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from muster.dialects.volcano.job.plugins.contract import Flags, JobPlugin, Object, PodPlace
-from muster.dialects.volcano.job.pods import containers_of
+from muster.dialects.volcano.job.plugins.contract import Flags, JobPlugin, Object
+from muster.dialects.volcano.job.pods import PodPlace, containers_of
 
 RANK = "hccl/rankIndex"
 

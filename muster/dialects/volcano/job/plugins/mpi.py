@@ -6,13 +6,12 @@ from muster.dialects.volcano.job.plugins.contract import (
     Flags,
     JobPlugin,
     Object,
-    PodPlace,
     add_port,
     add_variables,
     hosts,
     port_of,
 )
-from muster.dialects.volcano.job.pods import containers_of
+from muster.dialects.volcano.job.pods import PodPlace, containers_of
 
 PORT_NAME = "mpijob-port"
 

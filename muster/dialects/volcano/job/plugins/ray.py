@@ -7,13 +7,12 @@ from muster.dialects.volcano.job.plugins.contract import (
     JobPlugin,
     Object,
     PluginObject,
-    PodPlace,
     add_port,
     host,
     port_of,
 )
 from muster.dialects.volcano.job.plugins.svc import object_of, pods_of
-from muster.dialects.volcano.job.pods import containers_of
+from muster.dialects.volcano.job.pods import PodPlace, containers_of
 from muster.dialects.volcano.job.spec import VolcanoJob
 from muster.dialects.volcano.job.words import TASK_SPEC
 from muster.model.errors import InvalidObject

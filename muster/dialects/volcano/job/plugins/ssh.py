@@ -10,16 +10,16 @@ from muster.dialects.volcano.job.plugins.contract import (
     Keys,
     Object,
     PluginObject,
-    PodPlace,
     hosts,
     port_of,
 )
 from muster.dialects.volcano.job.plugins.svc import object_of
-from muster.dialects.volcano.job.pods import containers_of
+from muster.dialects.volcano.job.pods import PodPlace, containers_of
 from muster.dialects.volcano.job.spec import VolcanoJob
 
 _FILES = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")
-_HOME = "/root/.ssh"
+_USER = "root"  # whom containers run as where nobody says otherwise
+HOME = f"/{_USER}/.ssh"
 
 
 def secret_name(job: VolcanoJob) -> str:
@@ -54,7 +54,7 @@ def _add(pod: Object, place: PodPlace, flags: Flags) -> None:
     source = {
         "secretName": name,
         "items": [{"key": file, "path": f".ssh/{file}"} for file in _FILES],
-        "defaultMode": 0o600 if path == _HOME else 0o644,
+        "defaultMode": 0o600 if path == HOME else 0o644,
     }
     pod["spec"]["volumes"] = [*(pod["spec"].get("volumes") or ()), {"name": name, "secret": source}]
     mount = {"name": name, "mountPath": path, "subPath": ".ssh"}
@@ -64,7 +64,7 @@ def _add(pod: Object, place: PodPlace, flags: Flags) -> None:
 
 PLUGIN = JobPlugin(
     name="ssh",
-    flags={"ssh-key-file-path": _HOME, "ssh-private-key": "", "ssh-public-key": "", "ssh-port": "22"},
+    flags={"ssh-key-file-path": HOME, "ssh-private-key": "", "ssh-public-key": "", "ssh-port": "22"},
     add=_add,
     objects=_objects,
 )

@@ -11,11 +11,10 @@ from muster.dialects.volcano.job.plugins.contract import (
     JobPlugin,
     Object,
     PluginObject,
-    PodPlace,
     add_variables,
     hosts,
 )
-from muster.dialects.volcano.job.pods import containers_of
+from muster.dialects.volcano.job.pods import PodPlace, containers_of
 from muster.dialects.volcano.job.spec import Task, VolcanoJob
 from muster.dialects.volcano.job.words import JOB_NAME, JOB_NAMESPACE
 

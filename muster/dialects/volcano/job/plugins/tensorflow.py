@@ -8,12 +8,11 @@ from muster.dialects.volcano.job.plugins.contract import (
     Flags,
     JobPlugin,
     Object,
-    PodPlace,
     add_variables,
     host,
     port_of,
 )
-from muster.dialects.volcano.job.pods import containers_of
+from muster.dialects.volcano.job.pods import PodPlace, containers_of
 
 _ROLES = ("ps", "worker", "chief", "evaluator")
 
