@@ -32,7 +32,7 @@ from muster.controllers.multikueue.clusters import Open
 from muster.controllers.nodes.pools import Pool
 from muster.controllers.tidying import Tidying
 from muster.controllers.view import View
-from muster.controllers.volcano import Outside
+from muster.controllers.volcano import Outside as VolcanoOutside
 from muster.dialects.volcano.flow import Check
 from muster.dialects.volcano.job.plugins import Keys
 from muster.dialects.volcano.names import POD_GROUP, POD_GROUPS, QUEUE, QUEUES, SCHEDULING
@@ -220,7 +220,7 @@ class _Parts:
 
     def _control(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         client = self._client(link, CONTROLLER_MANAGER)
-        return run_builtin(link, client, self._clock, also=_autoscalers, outside=Outside(_same_keys, _no_answer))
+        return run_builtin(link, client, self._clock, also=_autoscalers, outside=VolcanoOutside(_same_keys, _no_answer))
 
     def _run_nodes(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         options = NodeOptions(has_local=False, pools=self._nodes)

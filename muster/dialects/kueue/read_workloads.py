@@ -87,12 +87,7 @@ class WorkloadReader:
             queue=submitted.queue if submitted is not None else "",
             priority=priority,
             created_at=created_at,
-            queued_at=queued_at(
-                conditions,
-                created_at,
-                by_eviction=self.queued_by_eviction,
-                is_moved_back=not self.settings.orders_by_priority,
-            ),
+            queued_at=self._queued_at(conditions, created_at),
             pod_sets=pod_sets,
             admission=read_admission(status.child("admission"))
             if reserved.is_true and status.has("admission")
@@ -133,6 +128,10 @@ class WorkloadReader:
         except ValueError:
             boost = 0  # Kueue: a boost that is no number is none.
         return max(-INT32_MAX - 1, min(INT32_MAX, priority + boost))
+
+    def _queued_at(self, conditions: Mapping[str, Condition], created_at: float) -> float:
+        is_moved_back = not self.settings.orders_by_priority
+        return queued_at(conditions, created_at, by_eviction=self.queued_by_eviction, is_moved_back=is_moved_back)
 
     def _pod_set(self, item: Fields, finished: Mapping[str, int], namespace: str) -> PodSet:
         name = item.text("name", "main")

@@ -187,6 +187,13 @@ def with_open_checks(status: dict[str, Any], names: Iterable[str], now: float) -
     return {**status, "admissionChecks": checks}
 
 
+def with_checks(status: dict[str, Any], names: Iterable[str], now: float) -> dict[str, Any]:
+    """The status with just these checks; those that it has already stand as they do."""
+    known = {one["name"]: one for one in status.get("admissionChecks") or ()}
+    new = with_open_checks(status, names, now)["admissionChecks"]
+    return {**status, "admissionChecks": [known.get(one["name"], one) for one in new]}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """One condition to be set."""
