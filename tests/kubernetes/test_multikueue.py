@@ -27,7 +27,7 @@ JOBS = "/apis/batch/v1/namespaces/default/jobs"
 WORKLOADS = f"{KUEUE}/namespaces/default/workloads"
 JOBS_SENT = 200 if is_full_proof() else 12
 WAIT_S = 1_800
-NODES = "pools: [{name: cpu, count: 2, startTime: 0s, runTime: "uniform(1s,4s)"}]\n"
+NODES = 'pools: [{name: cpu, count: 2, startTime: 0s, runTime: "uniform(1s,4s)"}]'
 CONFIGURATION = """
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
