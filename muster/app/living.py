@@ -48,9 +48,7 @@ SCHEDULER = "system:kube-scheduler"
 CONTROLLER_MANAGER = "system:kube-controller-manager"
 JOBS = "muster-jobs"
 NODE_POOLS = "muster-node-pools"
-SECRETS_NAMESPACE = (
-    "kueue-system"  # where credentials for other clusters are, unless a configuration names another
-)
+SECRETS_NAMESPACE = "kueue-system"  # where credentials for other clusters are, unless a configuration names another
 
 
 async def live(api: Api, configuration: Configuration, pools: Iterable[Pool] = ()) -> None:

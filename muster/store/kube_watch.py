@@ -24,6 +24,7 @@ from muster.store.records import Action, Event, Key, Record
 
 log = logging.getLogger(__name__)
 PAGE = 500
+OBJECTS_MOST = 500_000  # of one resource: three times as many pods as Kubernetes promises to hold
 ABSENT_S = 5.0  # until it is asked again for a resource that the server does not have
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 30.0
 _WATCH_S = (240, 480)  # a watch ends by itself within these, so that not all come back at once
@@ -132,6 +133,8 @@ class Follower:
             records += [self._record(one, place) for one in page.items or ()]
             if not page.metadata.continue_:
                 break
+            if len(records) > OBJECTS_MOST:
+                raise Unavailable(f"there are more than {OBJECTS_MOST} {self._resource}")
             query["continue"] = page.metadata.continue_
         self._tell_all(records, int(page.metadata.resourceVersion))
 
@@ -177,6 +180,8 @@ class Follower:
                     return
                 if kind != "BOOKMARK":
                     records.append(self._record(obj, place))
+            if len(records) > OBJECTS_MOST:
+                raise Unavailable(f"there are more than {OBJECTS_MOST} {self._resource}")
         raise Unavailable(f"the list of {self._resource} ended before its end")
 
     def _take(self, lines: list[bytes], place: Place) -> None:

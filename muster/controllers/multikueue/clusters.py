@@ -30,7 +30,7 @@ from muster.store.records import Key
 log = logging.getLogger(__name__)
 CLUSTERS = f"multikueueclusters.{GROUP}"
 HEARTBEAT_S = 5.0  # between two questions whether a cluster is there
-READY_S = 60.0  # for the first lists
+READY_S = 30.0  # for the first lists
 FIRST_WAIT_S = 1.0  # before another try; each further one doubles it
 LONGEST_WAIT_S = 60.0
 _MESSAGE_MOST = 300

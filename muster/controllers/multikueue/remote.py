@@ -45,6 +45,7 @@ class Ways:
     jobs: tuple[str, ...]  # the resources of the jobs that may be sent
     queues: tuple[str, ...] = ()  # what else there is to know
     indexes: Mapping[tuple[str, str], Terms]
+    limits: Limits = LIMITS
 
 
 def opener(ways: Ways) -> Open:
@@ -54,7 +55,7 @@ def opener(ways: Ways) -> Open:
     async def open_one(cluster: Object) -> AsyncIterator[Remote]:
         source = Fields(cluster).child("spec").child("clusterSource")
         text = await _text_of(source, ways)
-        async with Kube(_access_of(source, text), ways.clock, limits=LIMITS) as kube:
+        async with Kube(_access_of(source, text), ways.clock, limits=ways.limits) as kube:
             allowed = await _allowed(kube, ways.jobs, ways.origin)
 
             async def is_same() -> bool:

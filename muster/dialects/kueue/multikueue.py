@@ -28,6 +28,7 @@ PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
 LOST = "Reserving remote lost"
 DIGEST = "muster.dev/multikueue-spec"  # the annotation of a copy that says what it is a copy of
 DATA = "muster.dev/data"  # the annotation that names sets of data: those a job needs, or those near a cluster
+_DELAY_MOST_S = 300
 _COUNTS = ("succeeded", "failed")  # of pods, which never become fewer
 
 
@@ -293,6 +294,8 @@ def _checked(
     status = status_of(workload.values)
     before = _check_of(workload, sending.check).values
     check = {**before, "name": sending.check, "state": state, "message": message}
+    if state == RETRY:
+        check["requeueAfterSeconds"] = _delay_s(before.get("retryCount") or 0)
     if before.get("state") != state or "lastTransitionTime" not in before:
         check["lastTransitionTime"] = moment_text(sending.now)
     others = status.get("admissionChecks") or []
@@ -301,6 +304,11 @@ def _checked(
         [check if one.get("name") == sending.check else one for one in others] if is_known else [*others, check]
     )
     return _status(sending, status, event)
+
+
+def _delay_s(tries: int) -> int:
+    """How long a workload waits before it is sent anew: the first time not at all."""
+    return min(_DELAY_MOST_S, 2 ** min(tries, 10)) if tries else 0
 
 
 def _status(sending: Sending, status: dict[str, Any], event: Event | None = None) -> Step:

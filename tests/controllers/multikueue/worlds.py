@@ -149,6 +149,7 @@ class Worlds:
             self.workers[f"worker{number}"] = Worker(f"worker{number}", world, self.chance)
         for one in (*queues(1_000, "elsewhere"), *sending(*self.workers)):
             self.here.create(one)
+        self.here.settle()
 
     def close(self) -> None:
         for worker in self.workers.values():
