@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -66,20 +67,29 @@ def _nowhere(_cluster: Object) -> NoReturn:
     raise InvalidObject("spec.clusterSource", "leads nowhere", "there is one simulated cluster")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What there is beside a simulated cluster."""
+
+    servers: Outside | None = None  # who answers for the servers that checks name
+    cluster: World | None = None  # another cluster, with which it shares time
+    open_: Open = _nowhere  # the way to other clusters
+
+
+NOTHING = Around()
+
+
 def simulated_world(
     nodes: tuple[Pool, ...],
     *,
     seed: int = 0,
     configuration: Configuration | None = None,
     has_definitions: bool = False,  # whether kinds can be added
-    outside: Outside | None = None,  # who answers for the servers that checks name
-    beside: World | None = None,  # another cluster, with which it shares time
-    open_: Open = _nowhere,  # the way to other clusters
+    around: Around = NOTHING,
 ) -> World:
     """A cluster with simulated nodes in which everything runs that `muster up` runs, but for the server itself."""
     served = catalog() if has_definitions else _served()
-    parts = _Parts(nodes, seed, configuration or Configuration(), served, beside=beside, open_=open_)
-    parts.outside = outside
+    parts = _Parts(nodes, seed, configuration or Configuration(), served, around)
     world = parts.world(has_definitions=has_definitions)
     world.start()
     return world
@@ -105,17 +115,15 @@ class _Parts:
         seed: int,
         configuration: Configuration,
         served: Catalog,
-        *,
-        beside: World | None = None,
-        open_: Open = _nowhere,
+        around: Around = NOTHING,
     ) -> None:
         self._catalog = served
         self._nodes = nodes
         self._seed = seed
         self._configuration = configuration
-        self._clock = VirtualClock(START_S) if beside is None else beside.clock
-        self._loop = None if beside is None else beside.loop
-        self._open = open_
+        self._around = around
+        self._clock = VirtualClock(START_S) if around.cluster is None else around.cluster.clock
+        self._loop = None if around.cluster is None else around.cluster.loop
         self._store = MemoryStore(self._clock)
         jobs = job_admission(self._store, configuration)
         rules = {**served.rules, **_GROUPS} if served is _served() else served.rules
@@ -127,7 +135,6 @@ class _Parts:
         )
         self._admission = Admission(self._store, Random(f"{seed}/addresses"), jobs=jobs)
         self._scheduling: Scheduling | None = None
-        self.outside: Outside | None = None
         self._election = Election(namespace="kube-system")
 
     def replicas(self, count: int) -> World:
@@ -189,8 +196,8 @@ class _Parts:
     def _control_jobs(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         feed = job_feed(link, self._clock, self._configuration)
         client, chosen = self._client(link, JOBS), self._configuration
-        control = JobControl(feed, client, self._clock, configuration=chosen, outside=self.outside)
-        sending = multikueue(feed, client, self._clock, configuration=chosen, open_=self._open)
+        control = JobControl(feed, client, self._clock, configuration=chosen, outside=self._around.servers)
+        sending = multikueue(feed, client, self._clock, configuration=chosen, open_=self._around.open_)
         return run_together(feed.run(), *control.works(), *sending.works())
 
     def _manage(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
