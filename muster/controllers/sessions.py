@@ -80,9 +80,11 @@ class Sessions:
         report = self._report(session)
         self._hold(state, session, report.ending.promised)
         self._state, self._version = state, state.node_version
+        # A group that has fallen back is taken up again by the next session, and nothing else may happen before it.
+        has_fallen = any(_has_fallen(session, key, status) for key, status in report.groups.items())
         self._is_waiting, self._is_called_for, self._ended_at = bool(report.waiting), False, now
         is_timed = bool(self._objects.groups) and _is_timed(configured.configuration)
-        self.next_due = now + PERIOD_S if is_timed else None
+        self.next_due = now + PERIOD_S if is_timed or has_fallen else None
         return report
 
     def _is_due(self, state: EngineState, now: float) -> bool:
@@ -136,6 +138,12 @@ class Sessions:
             queues={name: one for (kind, name), one in news.items() if kind == "queue"},
             waiting=waiting,
         )
+
+
+def _has_fallen(session: Session, group: str, status: Object) -> bool:
+    """Whether a group was further before a session than after it."""
+    before = session.snapshot.groups[group].phase
+    return status["phase"] == GroupPhase.PENDING.value and before is not GroupPhase.PENDING
 
 
 def _is_timed(configuration: SchedulerConfiguration) -> bool:

@@ -11,16 +11,20 @@ from muster.engine.contracts import Carried, Carrier, GroupVersionKind
 from muster.engine.pod_groups import ROLE, grouped
 from muster.model.fields import Fields
 
+_HINT = "make two jobs: pods in a queue wait for all of their job"
+
 
 def _carry(job: Fields, carried: Carried) -> dict[str, Any]:
     spec = job.child("spec")
     tasks = list(spec.children("tasks"))
     total = sum(task.integer("replicas", 1, least=0) for task in tasks)
+    for policy in spec.children("policies"):
+        if policy.child("condition").text("taskName"):
+            raise policy.error("condition", "lets tasks wait for another", _HINT)
     made = []
     for number, task in enumerate(tasks):
         if task.child("dependsOn").items("name"):
-            hint = "make two jobs: pods in a queue wait for all of their job"
-            raise task.error("dependsOn", "lets a task wait for another", hint)
+            raise task.error("dependsOn", "lets a task wait for another", _HINT)
         role = {ROLE: task.text("name") or f"task-{number}"}
         made.append({**task.values, "template": grouped(task.child("template"), carried, total, role)})
     return {**job.values, "spec": {**spec.values, "tasks": made}}

@@ -15,15 +15,17 @@ GROUPS = '[{"name": "g", "minMember": 2, "minResource": {"cpu": "1"}}]'
 START_S = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
 
-def pod(name="p", *, node="", phase="Pending", told="", ended="", **notes):
+def pod(name="p", *, told="", **more):
+    """A pod of the application; `node`, `phase` and `ended` say how far it is, everything else is annotations."""
+    node, phase, ended = (more.pop(one, "") for one in ("node", "phase", "ended"))
     conditions = [{"type": "PodScheduled", "status": "False", "message": told}] if told else []
     ends = [{"state": {"terminated": {"finishedAt": ended}}}] if ended else []
-    annotations = {names.APPLICATION_ID: "a", **notes}
+    annotations = {names.APPLICATION_ID: "a", **more}
     fields = Fields(
         {
             "metadata": {"name": name, "namespace": "x", "annotations": annotations},
             "spec": {"nodeName": node} if node else {},
-            "status": {"phase": phase, "conditions": conditions, "containerStatuses": ends},
+            "status": {"phase": phase or "Pending", "conditions": conditions, "containerStatuses": ends},
         }
     )
     return PodOfApplication(pod=fields, key=f"x/{name}", owner=name, created_at=START_S)
