@@ -13,7 +13,7 @@ from muster.store.kinds import Object
 from tests.stories.lives import QUEUES, WORKLOADS, Lives, a_job, configured, lives
 from tests.support import assert_sound, proof_count
 
-TIME_OUTS = 3  # of one seed
+TIME_OUTS = 2  # of one seed
 JOBS = 4
 BACK_OFF = {"backoffBaseSeconds": 1, "backoffMaxSeconds": 4}
 READY = {"timeout": "6s", "recoveryTimeout": "2s", "requeuingStrategy": BACK_OFF}
@@ -58,4 +58,4 @@ def _meddle(story: Lives, chance: Random) -> None:
 
 @pytest.mark.prove
 def test_admitted_and_evicted_are_never_both_true_whatever_is_restarted():
-    assert_sound(_sound, range(proof_count(334)))
+    assert_sound(_sound, range(proof_count(500)))

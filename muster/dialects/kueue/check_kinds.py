@@ -109,33 +109,36 @@ _POD_SET = Struct(
     },
     required=("count", "podTemplateRef"),
 )
+_REQUEST = root(
+    spec=Struct(
+        fields={
+            "parameters": MapOf(item=Text(most=255), most=100),
+            "podSets": ListOf(item=_POD_SET, least=1, most=32, is_atomic=True),
+            "provisioningClassName": Text(least=1, most=253, form=DNS_SUBDOMAIN),
+        },
+        required=("podSets", "provisioningClassName"),
+    ),
+    status=Struct(
+        fields={
+            "conditions": conditions(is_hub=True),
+            "provisioningClassDetails": MapOf(item=Text(most=32768), most=64),
+        }
+    ),
+)
 PROVISIONING_REQUEST = Definition(
     group=AUTOSCALING,
     kind="ProvisioningRequest",
     plural="provisioningrequests",
     short_names=("provreq", "provreqs"),
     is_namespaced=True,
-    versions=(
+    versions=tuple(
         Version(
-            name="v1",
+            name=name,
+            is_stored=name == "v1",
             columns=(*map(_condition_column, ("Accepted", "Provisioned", "Failed")), AGE),
-            shape=root(
-                spec=Struct(
-                    fields={
-                        "parameters": MapOf(item=Text(most=255), most=100),
-                        "podSets": ListOf(item=_POD_SET, least=1, most=32, is_atomic=True),
-                        "provisioningClassName": Text(least=1, most=253, form=DNS_SUBDOMAIN),
-                    },
-                    required=("podSets", "provisioningClassName"),
-                ),
-                status=Struct(
-                    fields={
-                        "conditions": conditions(is_hub=True),
-                        "provisioningClassDetails": MapOf(item=Text(most=32768), most=64),
-                    }
-                ),
-            ),
-        ),
+            shape=_REQUEST,
+        )
+        for name in ("v1", "v1beta1")
     ),
     words={
         "": "Pods for which there should be room; whoever adds nodes says when there is.",

@@ -19,7 +19,7 @@ ELASTIC = {
             "name": "gpu",
             "minimum": 0,
             "maximum": 3,
-            "nodeStartTime": "60s",
+            "nodeStartTime": "10s",
             "runTime": "24h",
             "capacity": {"cpu": "1", "memory": "8Gi"},
         }
@@ -165,10 +165,10 @@ def _roomy():
 def test_a_pool_grows_until_there_is_room():
     with a_story(OWN, ELASTIC) as story:
         story.create(a_job("train", 3))
-        story.run(30)
+        story.run(6)
         assert len(story.world.all("nodes")) == 3 and not story.has("Admitted")
         assert check_of(story)["message"] == "Nodes are added for it."
-        story.run(120)
+        story.run(20)
         assert story.has("Admitted") and len(story.pods()) == 3
         assert len({pod["spec"]["nodeName"] for pod in story.pods()}) == 3
 
@@ -187,7 +187,7 @@ def test_room_that_was_promised_is_given_to_nobody_else():
     with a_story(OWN, ELASTIC) as story:
         story.create(a_job("first", 2))
         story.create(a_job("second", 2))
-        story.run(150)
+        story.run(30)
         admitted = [name for name in ("first", "second") if story.has("Admitted", name)]
         assert len(admitted) == 1, "three nodes are not enough for both"
         assert len(story.world.all(WORKLOADS)) == 2
