@@ -93,7 +93,7 @@ def _of_certificates() -> list[Object]:
 
 
 def own_rules() -> list[Object]:
-    """The rules of the Role in Muster's own namespace: who leads, the webhooks' certificate, ways to other clusters."""
+    """The rules of the Role in Muster's own namespace: who leads, and the certificate of the webhooks."""
     secret = WebhookSettings().secret
     return [
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
@@ -103,9 +103,8 @@ def own_rules() -> list[Object]:
             "resourceNames": [LEASE],
             "verbs": ["get", "update"],
         },
-        # Those by which other clusters are reached are read, whatever they are called.
-        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "get"]},
-        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret], "verbs": ["update"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret], "verbs": ["get", "update"]},
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -56,18 +57,28 @@ def _nowhere(_cluster: Object) -> NoReturn:
     raise InvalidObject("spec.clusterSource", "leads nowhere", "there is one simulated cluster")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Among:
+    """The other clusters that a simulated one is among."""
+
+    beside: World | None = None  # with which it shares time
+    open_: Open = _nowhere  # the way to those that it sends workloads to
+
+
+ALONE = Among()
+
+
 def simulated_world(
     nodes: tuple[Pool, ...],
     *,
     seed: int = 0,
     configuration: Configuration | None = None,
     has_definitions: bool = False,  # whether kinds can be added
-    beside: World | None = None,  # another cluster, with which it shares time
-    open_: Open = _nowhere,  # the way to other clusters
+    among: Among = ALONE,
 ) -> World:
     """A cluster with simulated nodes in which everything runs that `muster up` runs, but for the server itself."""
     served = catalog() if has_definitions else _served()
-    parts = _Parts(nodes, seed, configuration or Configuration(), served, beside=beside, open_=open_)
+    parts = _Parts(nodes, seed, configuration or Configuration(), served, among)
     world = parts.world(has_definitions=has_definitions)
     world.start()
     return world
@@ -93,17 +104,15 @@ class _Parts:
         seed: int,
         configuration: Configuration,
         served: Catalog,
-        *,
-        beside: World | None = None,
-        open_: Open = _nowhere,
+        among: Among = ALONE,
     ) -> None:
         self._catalog = served
         self._nodes = nodes
         self._seed = seed
         self._configuration = configuration
-        self._clock = VirtualClock(START_S) if beside is None else beside.clock
-        self._loop = None if beside is None else beside.loop
-        self._open = open_
+        self._clock = VirtualClock(START_S) if among.beside is None else among.beside.clock
+        self._loop = None if among.beside is None else among.beside.loop
+        self._open = among.open_
         self._store = MemoryStore(self._clock)
         jobs = job_admission(self._store, configuration)
         self._objects = Objects(
