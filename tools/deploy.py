@@ -17,6 +17,7 @@ from muster.apiserver.hooks.configurations import conversion
 from muster.app.config import Configuration
 from muster.app.hooks import configurations, reached_by_service
 from muster.app.rights import administrator_rules, cluster_rules, own_rules, reader_rules
+from muster.dialects.kueue import check_kinds
 from muster.dialects.kueue import definitions as kueue
 from muster.dialects.volcano import definitions as volcano
 
@@ -42,7 +43,7 @@ def generated_files() -> dict[str, str]:
     """The files of the chart that follow from the code, by their path below `generated`."""
     settings = Configuration()
     reached = reached_by_service(settings)
-    definitions = [*kueue.definitions(conversion(reached)), *volcano.definitions()]
+    definitions = [*kueue.definitions(conversion(reached)), *check_kinds.definitions(), *volcano.definitions()]
     files = {f"definitions/{one['metadata']['name']}.yaml": one for one in definitions}
     return {name: _text(content) for name, content in files.items()} | {
         "webhooks.yaml": _text({"items": configurations(settings, reached, own_user=ACCOUNT)}),

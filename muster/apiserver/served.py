@@ -27,6 +27,7 @@ _SUBRESOURCES = frozenset(
         "exec",
         "finalize",
         "log",
+        "pendingworkloads",
         "portforward",
         "resize",
         "scale",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from muster.apiserver import namespaces
+from muster.apiserver import namespaces, visibility
 from muster.apiserver.admission.review import Outcome, View, admitted, admitted_part, attributes_of, reviewed
 from muster.apiserver.answers import Answer, Form, Stream, form_of, json_answer, one_answer, shown_object
 from muster.apiserver.api import Api
@@ -243,4 +243,5 @@ HANDLERS: dict[str, Handler] = {
     "exec": without_upgrade,
     "attach": without_upgrade,
     "portforward": without_upgrade,
+    "pendingworkloads": visibility.pending,
 }

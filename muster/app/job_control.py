@@ -10,9 +10,11 @@ from collections.abc import Coroutine
 from typing import Any
 
 from muster.apiserver.admission.jobs import JobAdmission, stored_in
+from muster.app.checks import CHECK_INDEXES, check_resources, checks_of
 from muster.app.config import Configuration
 from muster.app.plugins import job_kinds
 from muster.controllers import lifecycle, places, pod_groups
+from muster.controllers.checks.http import Outside
 from muster.controllers.feed import Changes, Feed
 from muster.controllers.jobs import Jobs, indexes, resources
 from muster.controllers.lifecycle import Lifecycle
@@ -71,12 +73,18 @@ def job_admission(store: Store, configuration: Configuration | None = None) -> J
 def job_resources(configuration: Configuration) -> frozenset[str]:
     """What the control of jobs needs to know."""
     of_kinds = resources(managed_kinds(configuration))
-    return of_kinds | lifecycle.RESOURCES | multikueue.RESOURCES | {places.PODS}
+    return of_kinds | lifecycle.RESOURCES | check_resources() | multikueue.RESOURCES | {places.PODS}
 
 
 def job_indexes(configuration: Configuration) -> dict[tuple[str, str], Terms]:
     """What it finds objects by."""
-    return {**indexes(managed_kinds(configuration)), **places.INDEXES, **pod_groups.INDEXES, **lifecycle.INDEXES}
+    return {
+        **indexes(managed_kinds(configuration)),
+        **places.INDEXES,
+        **pod_groups.INDEXES,
+        **lifecycle.INDEXES,
+        **CHECK_INDEXES,
+    }
 
 
 def job_feed(store: AsyncStore, clock: Clock, configuration: Configuration | None = None) -> Feed:
@@ -86,16 +94,23 @@ def job_feed(store: AsyncStore, clock: Clock, configuration: Configuration | Non
 
 
 class JobControl:
-    """The reconciler of jobs of one cluster, of groups of pods, and the gates of pods that wait for their place."""
+    """The reconciler of jobs of one cluster, of groups of pods, of workloads and of checks."""
 
     def __init__(
-        self, feed: Changes, client: Client, clock: Clock, *, configuration: Configuration | None = None
+        self,
+        feed: Changes,
+        client: Client,
+        clock: Clock,
+        *,
+        configuration: Configuration | None = None,
+        outside: Outside | None = None,  # how servers are asked that checks name; None: they are not
     ) -> None:
         chosen = configuration or Configuration()
         kinds = managed_kinds(chosen)
         jobs = Jobs(kinds, job_rules(chosen))
         parts: list[Controller] = [jobs, places.Places(), Lifecycle(jobs, lifecycle_rules(chosen))]
         parts += [PodGroups(kind, jobs) for kind in kinds if isinstance(kind, Integration) and kind.name == POD]
+        parts += checks_of(chosen, outside)
         self.loops = [Loop(one, feed, client, clock) for one in parts]
 
     def works(self) -> tuple[Coroutine[Any, Any, None], ...]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import MappingProxyType
 
-from muster.apiserver import metrics
+from muster.apiserver import metrics, visibility
 from muster.apiserver.definitions.checks import DEFINITIONS, RULES
+from muster.apiserver.definitions.kinds import definition_of, served_of
 from muster.apiserver.facts import Kind, Subresource
 from muster.apiserver.kinds import BUILTIN
 from muster.apiserver.kinds.kueue import KUEUE
 from muster.apiserver.served import Catalog, Served, builtin, resource_of
+from muster.dialects.kueue import check_kinds
 from muster.dialects.kueue import kinds as kueue
 from muster.dialects.kueue.names import GROUP
 
@@ -21,7 +23,15 @@ _OF_PARTS = ("get", "patch", "update")
 def catalog(*, has_metrics: bool = False) -> Catalog:
     """What is served; what is in use where there are nodes to say it."""
     measured = metrics.KINDS if has_metrics else ()
-    return Catalog([*builtin({**BUILTIN, DEFINITIONS: RULES}), *_dialect_kinds(), *measured])
+    # Of kinds with the same name the first is meant by whoever says no group.
+    own = (*_dialect_kinds(), *_check_kinds(), *visibility.KINDS)
+    return Catalog([*builtin({**BUILTIN, DEFINITIONS: RULES}), *own, *measured])
+
+
+def _check_kinds() -> Iterator[Served]:
+    """What admission checks use, as if somebody had defined it."""
+    for given in check_kinds.served():
+        yield from served_of(given, definition_of(given))
 
 
 def _dialect_kinds() -> Iterator[Served]:

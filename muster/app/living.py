@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from muster.apiserver.admission.jobs import stored_in
 from muster.apiserver.api import Api
 from muster.app.admitted_client import AdmittedClient
 from muster.app.autoscaling import autoscalers
+from muster.app.checks import outside_of
 from muster.app.config import Configuration
 from muster.app.growth import Growth
 from muster.app.job_control import JobControl, job_feed
@@ -26,11 +28,13 @@ from muster.controllers.loop import Controller, Loop
 from muster.controllers.multikueue.remote import ReadSecret
 from muster.controllers.nodes import pool_sizes
 from muster.controllers.nodes.costs import COSTS
+from muster.controllers.nodes.pool_requests import TEMPLATES, PoolRequests
 from muster.controllers.nodes.pool_sizes import NodePools
 from muster.controllers.nodes.pools import Pool
 from muster.controllers.nodes.simulated import BY_NODE, PODS, node_terms
 from muster.controllers.scheduler import Think, at_once
 from muster.controllers.view import View
+from muster.dialects.kueue.check_kinds import PROVISIONING_REQUESTS
 from muster.store.aio import AsyncStore
 from muster.store.client import Client, PlainClient
 from muster.store.clock import Clock
@@ -52,7 +56,8 @@ async def live(api: Api, configuration: Configuration, pools: Iterable[Pool] = (
         feed, _client(api, SCHEDULER), api.clock, configuration=configuration, think=asyncio.to_thread
     )
     of_jobs = job_feed(api.store, api.clock, configuration)
-    jobs = JobControl(of_jobs, _client(api, JOBS), api.clock, configuration=configuration)
+    outside = outside_of(api.store, configuration)
+    jobs = JobControl(of_jobs, _client(api, JOBS), api.clock, configuration=configuration, outside=outside)
     open_ = ways_out(configuration, api.clock, _secrets(api, configuration.secrets_namespace or SECRETS_NAMESPACE))
     sending = multikueue(of_jobs, _client(api, JOBS), api.clock, configuration=configuration, open_=open_)
     client = _client(api, CONTROLLER_MANAGER)
@@ -81,14 +86,14 @@ async def run_builtin(
 
 
 async def resize(
-    pools: list[Pool], store: AsyncStore, client: Client, clock: Clock, *, think: Think[set[str]] = at_once
+    pools: list[Pool], store: AsyncStore, client: Client, clock: Clock, *, think: Think[Any] = at_once
 ) -> None:
     """Have pools grow and shrink; with a view of its own, which others do without."""
     indexes = {**belonging.INDEXES, **pool_sizes.INDEXES, (PODS, BY_NODE): node_terms}
     view = View(indexes, store.readings)
-    feed = Feed(store, view, clock, resources={*RESOURCES, COSTS.resource})
+    feed = Feed(store, view, clock, resources={*RESOURCES, COSTS.resource, PROVISIONING_REQUESTS, TEMPLATES})
     growth = Growth(view, clock, think)
-    loop = Loop(NodePools(pools, growth), feed, client, clock)
+    loop = Loop(NodePools(pools, growth, PoolRequests(growth.room)), feed, client, clock)
     async with asyncio.TaskGroup() as group:
         group.create_task(feed.run())
         group.create_task(loop.run())

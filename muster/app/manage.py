@@ -17,6 +17,7 @@ from typing import Any
 
 from muster.apiserver.hooks.configurations import Reached
 from muster.app import played_nodes
+from muster.app.checks import outside_of_cluster
 from muster.app.config import Configuration
 from muster.app.hook_cluster import KubeCluster
 from muster.app.hooks import HookOptions, WebhookServer
@@ -126,13 +127,15 @@ async def work(kube: Kube, clock: Clock, options: ManageOptions, on_ready: Calla
         resources |= set(played_nodes.RESOURCES)
         indexes |= played_nodes.INDEXES
     feed = KubeFeed(kube, View(indexes, readings), clock, resources=resources, readings=readings)
-    client = TellingClient(KubeClient(kube, bound_seen=feed.bound_seen), clock, per_s=chosen.events_per_s)
+    plain = KubeClient(kube, bound_seen=feed.bound_seen)
+    client = TellingClient(plain, clock, per_s=chosen.events_per_s)
     scheduling = Scheduling(feed, client, clock, configuration=chosen, think=asyncio.to_thread)
-    jobs = JobControl(feed, client, clock, configuration=chosen)
+    outside = outside_of_cluster(plain, chosen)
+    jobs = JobControl(feed, client, clock, configuration=chosen, outside=outside)
     namespace = chosen.secrets_namespace or options.access.namespace
 
     async def secret(name: str) -> Object | None:
-        return await KubeClient(kube).find(Key("secrets", namespace, name))
+        return await plain.find(Key("secrets", namespace, name))
 
     sending = multikueue(feed, client, clock, configuration=chosen, open_=ways_out(chosen, clock, secret))
     nodes = PlayedNodes(options.pools, feed, client, clock)

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 
 from muster.apiserver.hooks.configurations import NAME, definition_names
 from muster.app.config import Configuration, WebhookSettings
-from muster.app.job_control import managed_kinds
+from muster.app.job_control import job_resources, managed_kinds
 from muster.controllers.cache import RESOURCES
-from muster.controllers.jobs import resources as job_resources
-from muster.controllers.multikueue.local import RESOURCES as MULTIKUEUE
+from muster.dialects.kueue.check_kinds import BUDGET_CHECKS, MUSTER, PROVISIONING_REQUESTS
+from muster.dialects.kueue.check_kinds import OWN as OWN_KINDS
 from muster.dialects.kueue.kinds import KINDS
 from muster.dialects.kueue.names import GROUP
 from muster.dialects.volcano.definitions import KINDS as VOLCANO_KINDS
@@ -35,10 +35,13 @@ _WRITTEN: dict[str, dict[str, tuple[str, ...]]] = {
         f"workloads/status.{GROUP}": ("update",),
     },
     f"clusterqueues.{GROUP}": {f"clusterqueues/status.{GROUP}": ("update",)},
+    f"cohorts.{GROUP}": {f"cohorts/status.{GROUP}": ("update",)},
     f"localqueues.{GROUP}": {f"localqueues/status.{GROUP}": ("update",)},
-    # Whether other clusters can be reached.
     f"admissionchecks.{GROUP}": {f"admissionchecks/status.{GROUP}": ("update",)},
-    f"multikueueclusters.{GROUP}": {f"multikueueclusters/status.{GROUP}": ("update",)},
+    f"multikueueclusters.{GROUP}": {f"multikueueclusters/status.{GROUP}": ("update",)},  # whether they can be reached
+    BUDGET_CHECKS: {f"budgetchecks/status.{MUSTER}": ("update",)},  # what was spent
+    PROVISIONING_REQUESTS: {PROVISIONING_REQUESTS: ("create", "delete")},
+    "podtemplates": {"podtemplates": ("create",)},
     # A pod is given its place by a binding, let go by its gates, and told of in its status why it waits.
     "pods": {"pods": ("update", "delete"), "pods/binding": ("create",), "pods/status": ("update",)},
     "persistentvolumeclaims": {"persistentvolumeclaims": ("update",)},  # which node a claim is for
@@ -51,7 +54,7 @@ _WRITTEN: dict[str, dict[str, tuple[str, ...]]] = {
 def cluster_rules() -> list[Object]:
     """The rules of the ClusterRole of `muster manage`."""
     kinds = managed_kinds(Configuration())
-    followed = {*RESOURCES, *job_resources(kinds), *MULTIKUEUE}
+    followed = {*RESOURCES, *job_resources(Configuration())}
     rights = {(resource, verb) for resource in followed for verb in FOLLOW}
     for resource in followed & _WRITTEN.keys():
         rights.update((part, verb) for part, verbs in _WRITTEN[resource].items() for verb in verbs)
@@ -120,6 +123,7 @@ def reader_rules() -> list[Object]:
 
 def _dialect_resources() -> Iterator[str]:
     yield from (f"{kind.plural}.{GROUP}" for kind in KINDS.values())
+    yield from (kind.name for kind in OWN_KINDS)
     yield from (kind.name for kind in VOLCANO_KINDS)
 
 

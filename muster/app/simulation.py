@@ -26,6 +26,7 @@ from muster.controllers.builtin.autoscaler_sources import WrittenMetrics
 from muster.controllers.builtin.autoscaler_targets import KINDS as SCALED_KINDS
 from muster.controllers.builtin.autoscaler_targets import BuiltinTargets
 from muster.controllers.cache import Cache
+from muster.controllers.checks.http import Outside
 from muster.controllers.feed import run_together
 from muster.controllers.leadership import Elector
 from muster.controllers.multikueue.clusters import Open
@@ -59,10 +60,11 @@ def _nowhere(_cluster: Object) -> NoReturn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Among:
-    """The other clusters that a simulated one is among."""
+    """What there is around a simulated cluster."""
 
     beside: World | None = None  # with which it shares time
     open_: Open = _nowhere  # the way to those that it sends workloads to
+    outside: Outside | None = None  # who answers for the servers that checks name
 
 
 ALONE = Among()
@@ -112,7 +114,7 @@ class _Parts:
         self._configuration = configuration
         self._clock = VirtualClock(START_S) if among.beside is None else among.beside.clock
         self._loop = None if among.beside is None else among.beside.loop
-        self._open = among.open_
+        self._among = among
         self._store = MemoryStore(self._clock)
         jobs = job_admission(self._store, configuration)
         self._objects = Objects(
@@ -184,8 +186,8 @@ class _Parts:
     def _control_jobs(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         feed = job_feed(link, self._clock, self._configuration)
         client, chosen = self._client(link, JOBS), self._configuration
-        control = JobControl(feed, client, self._clock, configuration=chosen)
-        sending = multikueue(feed, client, self._clock, configuration=chosen, open_=self._open)
+        control = JobControl(feed, client, self._clock, configuration=chosen, outside=self._among.outside)
+        sending = multikueue(feed, client, self._clock, configuration=chosen, open_=self._among.open_)
         return run_together(feed.run(), *control.works(), *sending.works())
 
     def _manage(self, link: AsyncStore) -> Coroutine[Any, Any, None]:

@@ -12,9 +12,7 @@ from muster.cli.output import Exit, Page
 
 Kubeconfig = Annotated[
     Path | None,
-    typer.Option(
-        "--kubeconfig", metavar="FILE", help="How to reach the cluster that sends [default: as manage]."
-    ),
+    typer.Option("--kubeconfig", metavar="FILE", help="How to reach the cluster that sends [default: as manage]."),
 ]
 Context = Annotated[str, typer.Option("--context", metavar="NAME", help="Use this context of the kubeconfig.")]
 HEAD = ("NAME", "STATE", "OFFERED", "RUNNING", "FINISHED", "PROBLEM")

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from muster.engine.slots import NodeSlots
 
 log = logging.getLogger(__name__)
-CLUSTER_QUEUES, LOCAL_QUEUES = f"clusterqueues.{GROUP}", f"localqueues.{GROUP}"
+CLUSTER_QUEUES, LOCAL_QUEUES, COHORTS = (f"{one}.{GROUP}" for one in ("clusterqueues", "localqueues", "cohorts"))
 NODES = "nodes"
 CHECKS = f"admissionchecks.{GROUP}"
 SHAPING = (
     CLUSTER_QUEUES,
-    f"cohorts.{GROUP}",
+    COHORTS,
     LOCAL_QUEUES,
     f"resourceflavors.{GROUP}",
     f"topologies.{GROUP}",

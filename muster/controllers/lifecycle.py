@@ -15,7 +15,14 @@ from muster.controllers.loop import Turn
 from muster.controllers.places import PODS
 from muster.controllers.view import Seen, Terms, View
 from muster.dialects.kueue.job_steps import WORKLOADS, Verb
-from muster.dialects.kueue.lifecycle import QUEUE_STOPPED, SUBMIT_QUEUE_STOPPED, Life, LifecycleRules, outlook
+from muster.dialects.kueue.lifecycle import (
+    QUEUE_STOPPED,
+    SUBMIT_QUEUE_STOPPED,
+    TARGET,
+    Life,
+    LifecycleRules,
+    outlook,
+)
 from muster.dialects.kueue.names import GROUP
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
@@ -43,7 +50,8 @@ class Lifecycle:
 
     def keys(self, seen: Seen, view: View) -> Iterable[Key]:
         if seen.key.resource == WORKLOADS:
-            yield seen.key
+            if seen.now is not None and self._may_change(seen.now, view):
+                yield seen.key
         elif seen.key.resource == QUEUES and _is_other(seen):
             yield from _in_queue(seen.key.namespace, seen.key.name, view)
         elif seen.key.resource == CLUSTER_QUEUES and _is_other(seen):
@@ -52,6 +60,19 @@ class Lifecycle:
                     yield from _in_queue(queue["metadata"]["namespace"], queue["metadata"]["name"], view)
         elif seen.key.resource == PODS and seen.now is None and seen.before is not None:
             yield from (key for key in _named_by(seen.before) if view.record(key) is not None)
+
+    def _may_change(self, workload: Object, view: View) -> bool:
+        """Whether there is anything to look into; most workloads wait, run and end, and nothing comes between."""
+        status, spec = workload.get("status") or {}, workload["spec"]
+        said = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+        if said.get("Finished") == "True":
+            return self._rules.retention is not None
+        if not spec.get("active", True) or status.get("admissionChecks") or spec.get("maximumExecutionTimeSeconds"):
+            return True
+        if "True" in (said.get("Evicted"), said.get(TARGET)) or said.get("Requeued") == "False":
+            return True
+        is_timed = self._rules.ready is not None and said.get("Admitted") == "True"
+        return is_timed or any(one not in (None, "None") for one in _stops(workload, view).values())
 
     async def reconcile(self, turn: Turn) -> None:
         workload = turn.view.get(turn.key)
@@ -74,14 +95,10 @@ class Lifecycle:
             await self._events.tell(turn, workload, note_of(found.step.event))
 
     def _life(self, turn: Turn, workload: Object) -> Life:
-        fields, view = Fields(workload), turn.view
-        submit = view.get(Key(QUEUES, turn.key.namespace, fields.child("spec").text("queueName")))
-        named = fields.child("status").child("admission").text("clusterQueue")
-        queue = view.get(Key(CLUSTER_QUEUES, "", named or ((submit or {}).get("spec") or {}).get("clusterQueue", "")))
         return Life(
-            workload=fields,
-            stops={QUEUE_STOPPED: _stop_of(queue), SUBMIT_QUEUE_STOPPED: _stop_of(submit)},
-            is_orphan=_is_orphan(turn.key, workload, view),
+            workload=Fields(workload),
+            stops=_stops(workload, turn.view),
+            is_orphan=_is_orphan(turn.key, workload, turn.view),
             rules=self._rules,
             now=turn.now_s,
         )
@@ -91,6 +108,16 @@ class Lifecycle:
         for owner in workload["metadata"].get("ownerReferences") or ():
             for key in self._jobs.owner_keys({"metadata": {"ownerReferences": [owner]}}, turn.key.namespace):
                 await turn.delete(key, Deletion(uid=owner["uid"], propagation=Propagation.BACKGROUND))
+
+
+def _stops(workload: Object, view: View) -> dict[str, str | None]:
+    """How the queues of a workload are stopped: the one that it was submitted to, and the one that pays."""
+    namespace, name = workload["metadata"]["namespace"], workload["spec"].get("queueName") or ""
+    submit = view.get(Key(QUEUES, namespace, name))
+    admission = (workload.get("status") or {}).get("admission") or {}
+    leads_to = ((submit or {}).get("spec") or {}).get("clusterQueue") or ""
+    queue = view.get(Key(CLUSTER_QUEUES, "", admission.get("clusterQueue") or leads_to))
+    return {QUEUE_STOPPED: _stop_of(queue), SUBMIT_QUEUE_STOPPED: _stop_of(submit)}
 
 
 def _stop_of(queue: Object | None) -> str | None:

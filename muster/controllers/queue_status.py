@@ -1,4 +1,4 @@
-"""Keeps the status of queues: counts what each workload adds to its queues, and writes those that have changed.
+"""Keeps the status of queues and cohorts: counts what each workload adds to them, and writes those that have changed.
 
 Owned by the scheduler, which says which workloads it has looked at; the cost is that of those workloads and of the
 queues that they are in.
@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from muster.controllers.cache import CLUSTER_QUEUES, LOCAL_QUEUES
+from muster.controllers.cache import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
 from muster.controllers.view import View
+from muster.dialects.kueue.names import cohort_name, own_cohort_name
 from muster.dialects.kueue.write_queues import Counts, cluster_queue_status, local_queue_status
+from muster.engine.fairness import share_of
 from muster.engine.state import EngineState
 from muster.model.errors import InvalidObject
 from muster.model.resources import FlavorResource
@@ -84,7 +86,7 @@ class QueueStatus:
         self._counts.clear()
         self._parts.clear()
         self._told_at.clear()
-        for resource in (CLUSTER_QUEUES, LOCAL_QUEUES):
+        for resource in (CLUSTER_QUEUES, LOCAL_QUEUES, COHORTS):
             for obj in self._view.all(resource):
                 metadata = obj["metadata"]
                 self._changed[Key(resource, metadata.get("namespace") or "", metadata["name"])] = None
@@ -105,6 +107,7 @@ class QueueStatus:
         for key in part.queues:
             counts = self._counts.setdefault(key, Counts())
             self._changed[key] = None
+            self._changed.update(dict.fromkeys(self._cohorts_of(key)))
             if part.is_pending:
                 counts.pending += sign
                 continue
@@ -113,6 +116,13 @@ class QueueStatus:
             for amounts in (counts.reserved, counts.used) if part.is_admitted else (counts.reserved,):
                 for cell, amount in part.usage.items():
                     amounts[cell] = amounts.get(cell, 0) + sign * amount
+
+    def _cohorts_of(self, key: Key) -> Iterator[Key]:
+        """The cohorts above a queue, where shares are fair: what the queue uses is used of theirs."""
+        state = self._state
+        node = state.tree.nodes.get(key.name) if state is not None and key.resource == CLUSTER_QUEUES else None
+        if node is not None and state is not None and state.settings.fair_sharing is not None:
+            yield from (Key(COHORTS, "", own_cohort_name(one.name)) for one in node.path[1:])
 
     async def _write(self, state: EngineState, key: Key, now: float) -> None:
         obj = self._view.get(key)
@@ -131,13 +141,25 @@ class QueueStatus:
             self._told_at[key] = now + _RETRY_S
 
     def _status(self, state: EngineState, key: Key, obj: Object, now: float) -> dict[str, object]:
+        if key.resource == COHORTS:
+            return {**(obj.get("status") or {}), **_share(state, cohort_name(key.name))}
         counts = self._counts.get(key, Counts())
         is_local = key.resource == LOCAL_QUEUES
         name = (obj.get("spec") or {}).get("clusterQueue", "") if is_local else key.name
         node = state.tree.nodes.get(name)
         if is_local:
             return local_queue_status(obj, node.queue if node is not None else None, counts, now)
-        return cluster_queue_status(obj, node.queue, counts, now) if node is not None else obj.get("status") or {}
+        if node is None:
+            return obj.get("status") or {}
+        return {**cluster_queue_status(obj, node.queue, counts, now), **_share(state, name)}
+
+
+def _share(state: EngineState, name: str) -> dict[str, object]:
+    """How much more a queue or cohort uses than its own, where shares are fair."""
+    node = state.tree.nodes.get(name)
+    if node is None or state.settings.fair_sharing is None:
+        return {}
+    return {"fairSharing": {"weightedShare": share_of(node).shown}}
 
 
 def _part_of(workload: Workload | None) -> _Part | None:

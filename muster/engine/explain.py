@@ -208,11 +208,16 @@ def _untried_reason(state: EngineState, workload: Workload, node: QuotaNode | No
 
 def unready_checks(state: EngineState, workload: Workload, admission: Admission) -> list[str]:
     """The checks that a workload with quota still has to pass, given the flavors it got."""
+    needed = {*needed_checks(state, admission), *workload.checks}
+    return sorted(name for name in needed if workload.checks.get(name) is not CheckState.READY)
+
+
+def needed_checks(state: EngineState, admission: Admission) -> list[str]:
+    """The checks that whoever has such an admission has to pass, by the flavors that it got."""
     node = state.tree.leaf(admission.queue)
     flavors = {flavor for given in admission.pod_sets for flavor in given.flavors.values()}
     rules = node.queue.checks if node is not None else ()
-    needed = {rule.name for rule in rules if not rule.flavors or rule.flavors & flavors} | set(workload.checks)
-    return sorted(name for name in needed if workload.checks.get(name) is not CheckState.READY)
+    return sorted({rule.name for rule in rules if not rule.flavors or rule.flavors & flavors})
 
 
 def _waiting_reason(state: EngineState, workload: Workload, node: QuotaNode) -> Reason:

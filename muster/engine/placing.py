@@ -64,7 +64,7 @@ class Placing:
         topologies = self.places.topologies
         if topologies is not None:
             assignment = self._in_domains(topologies, assignment)
-        return self._on_nodes(assignment) if self.places.slots is not None else assignment
+        return self._on_nodes(self._put_off(assignment)) if self.places.slots is not None else assignment
 
     def asks(self, assignment: Assignment, rooms: Rooms = NO_ROOMS) -> Asks:
         """What each flavor's topology is asked for, with what is known of the room on nodes."""
@@ -328,6 +328,16 @@ class Placing:
         if names and self._is_delayed(names[0]):
             return replace(choice, is_delayed=True)
         return choice
+
+    def _put_off(self, assignment: Assignment) -> Assignment:
+        """Mark pod sets whose nodes come only while a check is passed."""
+        pod_sets = (
+            replace(choice, is_delayed=True)
+            if any(self._is_delayed(cell.flavor) for cell in choice.flavors.values())
+            else choice
+            for choice in assignment.pod_sets
+        )
+        return replace(assignment, pod_sets=tuple(pod_sets)) if self.queue.queue.checks else assignment
 
     def _is_delayed(self, flavor: str) -> bool:
         if self.workload.admission is not None:

@@ -98,6 +98,8 @@ def _false_workload(key: Key, workload: Object) -> Iterator[str]:
     is_reserved, is_admitted = has_condition(workload, "QuotaReserved"), has_condition(workload, "Admitted")
     if is_admitted and not is_reserved:
         yield f"I11: {key} is admitted without quota"
+    if is_admitted and has_condition(workload, "Evicted"):
+        yield f"I11: {key} is admitted and evicted"
     if is_reserved != has_admission:
         yield f"I11: {key} {'has' if has_admission else 'lacks'} an admission, and QuotaReserved is {is_reserved}"
     kinds = [one["type"] for one in (workload.get("status") or {}).get("conditions") or ()]

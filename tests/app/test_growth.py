@@ -17,6 +17,7 @@ from muster.controllers.node_lifecycle import NodeLifecycle, TaintEviction
 from muster.controllers.nodes import pool_sizes
 from muster.controllers.nodes.costs import COSTS
 from muster.controllers.nodes.heartbeat import LEASES, Heartbeats, node_object
+from muster.controllers.nodes.pool_requests import PoolRequests
 from muster.controllers.nodes.pool_sizes import NodePools
 from muster.controllers.nodes.pools import Pool, is_starting, name_of
 from muster.controllers.nodes.simulated import SimulatedNodes, is_failed, node_terms
@@ -43,8 +44,9 @@ class Growing(Cluster):
         view = View({**belonging.INDEXES, **pool_sizes.INDEXES, ("pods", "node"): node_terms})
         feed = Feed(self.front, view, self.clock, resources={*RESOURCES, LEASES, COSTS.resource})
         possible = {name_of(node): node for node in nodes_of(pools)}
+        growth = Growth(view, self.clock)
         controllers = (
-            NodePools(pools, Growth(view, self.clock)),
+            NodePools(pools, growth, PoolRequests(growth.room)),
             Heartbeats(possible, lambda node: is_failed(node) or is_starting(node)),
             SimulatedNodes(habits_by_node(pools)),
             NodeLifecycle(),

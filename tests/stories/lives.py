@@ -13,7 +13,8 @@ from typing import Any
 
 from muster.app.config import Configuration, parse_configuration
 from muster.app.node_pools import pools_of
-from muster.app.simulation import simulated_world
+from muster.app.simulation import Among, simulated_world
+from muster.controllers.checks.http import Outside
 from muster.sim.world import World
 from muster.store.kinds import Object
 from muster.store.objects import Part, decode
@@ -64,8 +65,15 @@ def a_job(name: str, count: int = 1, *, spec: Any = None, template: Any = None, 
 class Lives:
     """The cluster of one story, with a queue of four CPUs."""
 
-    def __init__(self, configuration: Configuration | None = None, *, nodes: Object = NODES, **queue: Any) -> None:
-        self.world: World = simulated_world(pools_of(nodes), configuration=configuration)
+    def __init__(
+        self,
+        configuration: Configuration | None = None,
+        *,
+        nodes: Object = NODES,
+        outside: Outside | None = None,
+        **queue: Any,
+    ) -> None:
+        self.world: World = simulated_world(pools_of(nodes), configuration=configuration, among=Among(outside=outside))
         self.wrong: list[str] = []  # what any state has said
         self.states = 0  # that were looked at
         self._watch = self.world.store.watch(Scope(WORKLOADS), self.world.store.revision, lambda: None)
@@ -168,9 +176,9 @@ def contradictions(workload: Object) -> list[str]:
 
 
 @contextmanager
-def lives(configuration: Configuration | None = None, *, nodes: Object = NODES, **queue: Any) -> Iterator[Lives]:
+def lives(configuration: Configuration | None = None, **given: Any) -> Iterator[Lives]:
     """A cluster for a story, gone when it is told."""
-    made = Lives(configuration, nodes=nodes, **queue)
+    made = Lives(configuration, **given)
     try:
         yield made
     finally:

@@ -292,6 +292,20 @@ def test_a_check_that_takes_its_word_back_stops_the_job(checked):
     assert checked.has("QuotaReserved") and not checked.has("Admitted"), "it waits for the check again"
 
 
+def test_a_queue_may_get_and_lose_checks_while_a_workload_waits(checked):
+    checked.create(an_object("AdmissionCheck", "second", {"controllerName": "example.com/scan"}))
+    active = checked.world.get(CHECKS, "scan")["status"]["conditions"]
+    checked.set_status(CHECKS, "second", conditions=active)
+    both = {"admissionChecks": [{"name": "scan"}, {"name": "second"}]}
+    checked.change(QUEUES, "main", admissionChecksStrategy=both)
+    checked.run(5)
+    names = [one["name"] for one in checked.workload()["status"]["admissionChecks"]]
+    assert names == ["scan", "second"] and not checked.has("Admitted")
+    checked.change(QUEUES, "main", admissionChecksStrategy=None)
+    checked.run(5)
+    assert checked.has("Admitted") and checked.pods(), "nothing is left to wait for"
+
+
 def test_a_check_that_rejects_switches_the_workload_off(checked):
     checked.set_check("Rejected")
     checked.run(30)

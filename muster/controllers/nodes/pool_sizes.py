@@ -14,10 +14,12 @@ from muster.controllers.belonging import WORKLOADS, has_condition, workload_of
 from muster.controllers.loop import Turn
 from muster.controllers.nodes.costs import with_costs
 from muster.controllers.nodes.pod_status import ENDED
+from muster.controllers.nodes.pool_requests import PoolRequests
 from muster.controllers.nodes.pools import STARTING, Pool, is_starting, name_of
 from muster.controllers.nodes.simulated import BY_NODE, NODES, PODS
 from muster.controllers.nodes.timing import PREFIX
 from muster.controllers.view import Seen, Terms, View
+from muster.dialects.kueue.check_kinds import PROVISIONING_REQUESTS
 from muster.dialects.kueue.slots_text import recorded_slots
 from muster.dialects.pods import waits_for_node
 from muster.model.errors import InvalidObject
@@ -58,16 +60,19 @@ class NodePools:
 
     name = "node pools"
 
-    def __init__(self, pools: Iterable[Pool], what_if: WhatIf) -> None:
+    def __init__(self, pools: Iterable[Pool], what_if: WhatIf, requests: PoolRequests) -> None:
         self._pools = sorted(pools, key=lambda pool: (pool.price, pool.name))  # the cheapest first
         self._what_if = what_if
+        self._requests = requests
         self._pool_of = {name: pool for pool in self._pools for name in pool.names}
         self._idle_since_s: dict[str, float] = {}
         self._next_s = 0.0
 
     def keys(self, seen: Seen, _view: View) -> Iterable[Key]:
         resource = seen.key.resource
-        if resource in (WORKLOADS, PODS) or (resource == NODES and seen.key.name in self._pool_of):
+        if resource in (WORKLOADS, PODS, PROVISIONING_REQUESTS) or (
+            resource == NODES and seen.key.name in self._pool_of
+        ):
             yield _ALL
 
     async def reconcile(self, turn: Turn) -> None:
@@ -81,6 +86,8 @@ class NodePools:
             await self._shrink(turn, pool, there[pool.name])
         needed = self._needed(there, _awaited(turn.view))
         for node in [*needed, *await self._wanted(turn, there, needed)]:
+            await self._add(turn, node)
+        for node in await self._asked_for(turn):
             await self._add(turn, node)
         await with_costs(turn, {pool.name: (len(there[pool.name]), pool.price) for pool in self._pools})
 
@@ -122,17 +129,33 @@ class NodePools:
             return []
         known = {name_of(node) for nodes in there.values() for node in nodes}
         known.update(map(name_of, needed))
-        candidates = [list(pool.missing(known))[:GROW_MOST] for pool in self._pools]
+        candidates = self._candidates(known)
         if not any(candidates):
             return []
         coming = [name_of(node) for nodes in there.values() for node in nodes if is_starting(node)]
-        names = {*coming, *map(name_of, needed)}
-        registered = [node for pool in self._pools for node in pool.nodes if name_of(node) in names]
-        used = await self._what_if(registered, candidates)
+        used = await self._what_if(self._registered({*coming, *map(name_of, needed)}), candidates)
         if used is None:
             turn.look_again(LOOK_S)
             return []
         return [node for nodes in candidates for node in nodes if name_of(node) in used]
+
+    async def _asked_for(self, turn: Turn) -> list[Object]:
+        """The nodes that a ProvisioningRequest needs, unless others have just been added."""
+        if any(turn.written):
+            turn.look_again(LOOK_S)
+            return []
+        there = self._there(turn.view)
+        coming = {name_of(node) for nodes in there.values() for node in nodes if is_starting(node)}
+        candidates = self._candidates({name_of(node) for nodes in there.values() for node in nodes})
+        used = await self._requests.nodes_for(turn, self._registered(coming), candidates, again_s=LOOK_S)
+        return [node for nodes in candidates for node in nodes if name_of(node) in used]
+
+    def _candidates(self, known: set[str]) -> list[list[Object]]:
+        """The nodes that each pool could add to those that are known."""
+        return [list(pool.missing(known))[:GROW_MOST] for pool in self._pools]
+
+    def _registered(self, names: set[str]) -> list[Object]:
+        return [node for pool in self._pools for node in pool.nodes if name_of(node) in names]
 
     async def _add(self, turn: Turn, node: Object) -> None:
         pool = self._pool_of[name_of(node)]

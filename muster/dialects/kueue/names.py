@@ -34,6 +34,11 @@ def cohort_name(name: str) -> str:
     return f"cohort {name}"
 
 
+def own_cohort_name(name: str) -> str:
+    """The same the other way round."""
+    return name.removeprefix("cohort ")
+
+
 # Controllers of checks during which nodes appear or a cluster is chosen.
 MULTIKUEUE = f"{GROUP}/multikueue"  # also who manages jobs that run in another cluster
 DELAYING_CONTROLLERS = (f"{GROUP}/provisioning-request", MULTIKUEUE)

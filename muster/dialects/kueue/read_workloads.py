@@ -130,17 +130,8 @@ class WorkloadReader:
         return max(-INT32_MAX - 1, min(INT32_MAX, priority + boost))
 
     def _queued_at(self, conditions: Mapping[str, Condition], created_at: float) -> float:
-        """A workload's place among equals: when it came, or when it was last sent back."""
-        evicted = conditions.get("Evicted", NO_CONDITION)
-        if self.queued_by_eviction and evicted.is_true and evicted.reason == "PodsReadyTimeout":
-            return evicted.at
-        if evicted.is_true and evicted.reason == "AdmissionCheck":
-            return evicted.at
-        preempted = conditions.get("Preempted", NO_CONDITION)
-        was_reclaimed = preempted.is_true and preempted.reason == Code.RECLAIMED_WHILE_BORROWING.value
-        if was_reclaimed and not self.settings.orders_by_priority:
-            return preempted.at + AFTER_PREEMPTION_S
-        return created_at
+        is_moved_back = not self.settings.orders_by_priority
+        return queued_at(conditions, created_at, by_eviction=self.queued_by_eviction, is_moved_back=is_moved_back)
 
     def _pod_set(self, item: Fields, finished: Mapping[str, int], namespace: str) -> PodSet:
         name = item.text("name", "main")
@@ -189,6 +180,22 @@ def _with_finished(pod_set: PodSet, finished: Mapping[str, int]) -> PodSet:
 
 def _finished_of(name: str, finished: Mapping[str, int]) -> int:
     return max(0, finished.get(name, 0))
+
+
+def queued_at(
+    conditions: Mapping[str, Condition], created_at: float, *, by_eviction: bool = True, is_moved_back: bool
+) -> float:
+    """A workload's place among equals: when it came, or when it was last sent back."""
+    evicted = conditions.get("Evicted", NO_CONDITION)
+    if by_eviction and evicted.is_true and evicted.reason == "PodsReadyTimeout":
+        return evicted.at
+    if evicted.is_true and evicted.reason == "AdmissionCheck":
+        return evicted.at
+    preempted = conditions.get("Preempted", NO_CONDITION)
+    was_reclaimed = preempted.is_true and preempted.reason == Code.RECLAIMED_WHILE_BORROWING.value
+    if was_reclaimed and is_moved_back:
+        return preempted.at + AFTER_PREEMPTION_S
+    return created_at
 
 
 def read_conditions(status: Fields) -> dict[str, Condition]:

@@ -107,6 +107,8 @@ def withdraw(obj: Mapping[str, Any], status: dict[str, Any], now: float) -> None
 def _reopened(check: Mapping[str, Any], now: float) -> dict[str, Any]:
     """A check that has to be passed anew; one that asked for another try is on its next one."""
     before = check.get("state") or "Pending"
+    if before == "Pending":
+        return dict(check)
     kept = {name: check[name] for name in ("name", "retryCount") if name in check}
     if before == "Retry":
         kept["retryCount"] = min(INT32_MAX, (check.get("retryCount") or 0) + 1)
@@ -159,7 +161,8 @@ def status_after_amend(obj: Mapping[str, Any], decision: Amend, now: float) -> d
     before = {given.get("name"): given for given in (status.get("admission") or {}).get("podSetAssignments") or ()}
     admission = admission_object(decision.admission)
     for given in admission["podSetAssignments"]:
-        if (before.get(given["name"]) or {}).get("delayedTopologyRequest"):
+        was_delayed = bool((before.get(given["name"]) or {}).get("delayedTopologyRequest"))
+        if was_delayed and "topologyAssignment" in given:
             given["delayedTopologyRequest"] = "Ready"
     status["admission"] = admission
     if decision.replaced_node:
@@ -182,6 +185,13 @@ def with_open_checks(status: dict[str, Any], names: Iterable[str], now: float) -
     tried = {one["name"]: one["retryCount"] for one in status.get("admissionChecks") or () if "retryCount" in one}
     checks = [{"name": name, **state, **({"retryCount": tried[name]} if name in tried else {})} for name in names]
     return {**status, "admissionChecks": checks}
+
+
+def with_checks(status: dict[str, Any], names: Iterable[str], now: float) -> dict[str, Any]:
+    """The status with just these checks; those that it has already stand as they do."""
+    known = {one["name"]: one for one in status.get("admissionChecks") or ()}
+    new = with_open_checks(status, names, now)["admissionChecks"]
+    return {**status, "admissionChecks": [known.get(one["name"], one) for one in new]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
