@@ -29,10 +29,11 @@ BEST = {
 
 def sending_rules(configuration: Configuration) -> SendingRules:
     """What a configuration says of several clusters."""
-    chosen = configuration.multikueue
+    chosen, kinds = configuration.multikueue, sent_kinds(managed_kinds(configuration))
     if chosen is None:
-        return SendingRules()
+        return SendingRules(kinds=kinds)
     return SendingRules(
+        kinds=kinds,
         dispatch=_dispatch(chosen.dispatcher, chosen.step_size),
         origin=chosen.origin,
         lost_s=chosen.worker_lost_timeout_s,
@@ -52,21 +53,19 @@ def _dispatch(name: str, step: int) -> Dispatch:
 def ways_out(configuration: Configuration, clock: Clock, secret: ReadSecret) -> Open:
     """The way to other clusters by the kubeconfigs in Secrets of this one, and in files."""
     rules = sending_rules(configuration)
-    kinds = sent_kinds(managed_kinds(configuration))
     is_by_best = rules.dispatch.preference is not Preference.AS_LISTED
     return opener(
         Ways(
             secret=secret,
             clock=clock,
             origin=rules.origin,
-            jobs=tuple(kind.resource for kind in kinds),
+            jobs=tuple(kind.resource for kind in rules.kinds),
             queues=(LOCAL_QUEUES, CLUSTER_QUEUES) if is_by_best else (),
-            indexes=indexes(kinds),
+            indexes=indexes(rules.kinds),
         )
     )
 
 
 def multikueue(feed: Changes, client: Client, clock: Clock, *, configuration: Configuration, open_: Open) -> MultiKueue:
     """What sends workloads of one cluster to others."""
-    kinds, rules = managed_kinds(configuration), sending_rules(configuration)
-    return MultiKueue(feed, client, clock, kinds=kinds, rules=rules, open_=open_)
+    return MultiKueue(feed, client, clock, rules=sending_rules(configuration), open_=open_)

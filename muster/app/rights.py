@@ -38,11 +38,10 @@ _WRITTEN: dict[str, dict[str, tuple[str, ...]]] = {
     f"cohorts.{GROUP}": {f"cohorts/status.{GROUP}": ("update",)},
     f"localqueues.{GROUP}": {f"localqueues/status.{GROUP}": ("update",)},
     f"admissionchecks.{GROUP}": {f"admissionchecks/status.{GROUP}": ("update",)},
+    f"multikueueclusters.{GROUP}": {f"multikueueclusters/status.{GROUP}": ("update",)},  # whether they can be reached
     BUDGET_CHECKS: {f"budgetchecks/status.{MUSTER}": ("update",)},  # what was spent
     PROVISIONING_REQUESTS: {PROVISIONING_REQUESTS: ("create", "delete")},
     "podtemplates": {"podtemplates": ("create",)},
-    # Whether other clusters can be reached.
-    f"multikueueclusters.{GROUP}": {f"multikueueclusters/status.{GROUP}": ("update",)},
     # A pod is given its place by a binding, let go by its gates, and told of in its status why it waits.
     "pods": {"pods": ("update", "delete"), "pods/binding": ("create",), "pods/status": ("update",)},
     "persistentvolumeclaims": {"persistentvolumeclaims": ("update",)},  # which node a claim is for
@@ -97,7 +96,7 @@ def _of_certificates() -> list[Object]:
 
 
 def own_rules() -> list[Object]:
-    """The rules of the Role in Muster's own namespace: who leads, the webhooks' certificate, ways to other clusters."""
+    """The rules of the Role in Muster's own namespace: who leads, and the certificate of the webhooks."""
     secret = WebhookSettings().secret
     return [
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
@@ -107,9 +106,8 @@ def own_rules() -> list[Object]:
             "resourceNames": [LEASE],
             "verbs": ["get", "update"],
         },
-        # Those by which other clusters are reached are read, whatever they are called.
-        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "get"]},
-        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret], "verbs": ["update"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret], "verbs": ["get", "update"]},
     ]
 
 

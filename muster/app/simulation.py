@@ -68,15 +68,15 @@ def _nowhere(_cluster: Object) -> NoReturn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
-    """What there is beside a simulated cluster."""
+class Among:
+    """What there is around a simulated cluster."""
 
-    servers: Outside | None = None  # who answers for the servers that checks name
-    cluster: World | None = None  # another cluster, with which it shares time
-    open_: Open = _nowhere  # the way to other clusters
+    beside: World | None = None  # with which it shares time
+    open_: Open = _nowhere  # the way to those that it sends workloads to
+    outside: Outside | None = None  # who answers for the servers that checks name
 
 
-NOTHING = Around()
+ALONE = Among()
 
 
 def simulated_world(
@@ -85,11 +85,11 @@ def simulated_world(
     seed: int = 0,
     configuration: Configuration | None = None,
     has_definitions: bool = False,  # whether kinds can be added
-    around: Around = NOTHING,
+    among: Among = ALONE,
 ) -> World:
     """A cluster with simulated nodes in which everything runs that `muster up` runs, but for the server itself."""
     served = catalog() if has_definitions else _served()
-    parts = _Parts(nodes, seed, configuration or Configuration(), served, around)
+    parts = _Parts(nodes, seed, configuration or Configuration(), served, among)
     world = parts.world(has_definitions=has_definitions)
     world.start()
     return world
@@ -115,15 +115,15 @@ class _Parts:
         seed: int,
         configuration: Configuration,
         served: Catalog,
-        around: Around = NOTHING,
+        among: Among = ALONE,
     ) -> None:
         self._catalog = served
         self._nodes = nodes
         self._seed = seed
         self._configuration = configuration
-        self._around = around
-        self._clock = VirtualClock(START_S) if around.cluster is None else around.cluster.clock
-        self._loop = None if around.cluster is None else around.cluster.loop
+        self._clock = VirtualClock(START_S) if among.beside is None else among.beside.clock
+        self._loop = None if among.beside is None else among.beside.loop
+        self._among = among
         self._store = MemoryStore(self._clock)
         jobs = job_admission(self._store, configuration)
         rules = {**served.rules, **_GROUPS} if served is _served() else served.rules
@@ -196,8 +196,8 @@ class _Parts:
     def _control_jobs(self, link: AsyncStore) -> Coroutine[Any, Any, None]:
         feed = job_feed(link, self._clock, self._configuration)
         client, chosen = self._client(link, JOBS), self._configuration
-        control = JobControl(feed, client, self._clock, configuration=chosen, outside=self._around.servers)
-        sending = multikueue(feed, client, self._clock, configuration=chosen, open_=self._around.open_)
+        control = JobControl(feed, client, self._clock, configuration=chosen, outside=self._among.outside)
+        sending = multikueue(feed, client, self._clock, configuration=chosen, open_=self._among.open_)
         return run_together(feed.run(), *control.works(), *sending.works())
 
     def _manage(self, link: AsyncStore) -> Coroutine[Any, Any, None]:

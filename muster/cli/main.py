@@ -6,6 +6,7 @@ import typer
 
 from muster import __version__
 from muster.cli.backup import backup, restore
+from muster.cli.clusters import clusters
 from muster.cli.demo import demo
 from muster.cli.inputs import FilesCommand
 from muster.cli.lint import lint
@@ -24,6 +25,7 @@ app.command(cls=FilesCommand)(plan)
 app.command(cls=FilesCommand)(lint)
 app.command()(up)
 app.command()(manage)
+app.command()(clusters)
 app.command()(demo)
 app.command()(backup)
 app.command()(restore)

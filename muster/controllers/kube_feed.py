@@ -7,7 +7,7 @@ the pods on them would give away what others have.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from muster.controllers.feed import Changes
 from muster.controllers.view import View
@@ -23,21 +23,10 @@ PODS = "pods"
 class KubeFeed(Changes):
     """What keeps a view up to date with a cluster."""
 
-    def __init__(
-        self,
-        kube: Kube,
-        view: View,
-        clock: Clock,
-        *,
-        resources: Iterable[str],
-        readings: Readings,
-        selectors: Mapping[str, str] | None = None,  # the labels of those that are followed of a resource; else all are
-    ) -> None:
+    def __init__(self, kube: Kube, view: View, clock: Clock, *, resources: Iterable[str], readings: Readings) -> None:
         super().__init__(view)
-        chosen = selectors or {}
         self._followers = {
-            one: Follower(kube, one, self, clock=clock, readings=readings, selector=chosen.get(one, ""))
-            for one in sorted(resources)
+            resource: Follower(kube, resource, self, clock=clock, readings=readings) for resource in sorted(resources)
         }
         self._unknown = set(self._followers)
         self._has_all = asyncio.Event()

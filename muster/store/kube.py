@@ -140,8 +140,17 @@ _read_resources = msgspec.json.Decoder(_Resources).decode
 class Kube:
     """A connection to one cluster; to be closed."""
 
-    def __init__(self, access: Access, clock: Clock, *, limits: Limits | None = None, guard: Guard = at_once) -> None:
+    def __init__(
+        self,
+        access: Access,
+        clock: Clock,
+        *,
+        limits: Limits | None = None,
+        guard: Guard = at_once,
+        selectors: Mapping[str, str] | None = None,
+    ) -> None:
         self._access = access
+        self.selectors = selectors or {}  # the labels of what is followed, by resource; of others all is
         self._clock = clock
         self._limits = limits or Limits()
         self._guard = guard  # whom writes have to pass when they are sent

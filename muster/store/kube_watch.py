@@ -67,10 +67,9 @@ _encode = msgspec.json.Encoder().encode
 class Follower:
     """One resource, followed."""
 
-    def __init__(
-        self, kube: Kube, resource: str, hearing: Hearing, *, clock: Clock, readings: Readings, selector: str = ""
-    ) -> None:
+    def __init__(self, kube: Kube, resource: str, hearing: Hearing, *, clock: Clock, readings: Readings) -> None:
         self._kube = kube
+        selector = kube.selectors.get(resource, "")
         self._selected = {"labelSelector": selector} if selector else {}
         self._resource = resource
         self._hearing = hearing

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import base64
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tests.e2e.process import Muster, started
+from tests.e2e.process import Muster, command, started
 
 Json = dict[str, Any]
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "multikueue.md"
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
+HEAD = ["NAME", "STATE", "OFFERED", "RUNNING", "FINISHED", "PROBLEM"]
 PATHS = {
     "ResourceFlavor": f"{KUEUE}/resourceflavors",
     "ClusterQueue": f"{KUEUE}/clusterqueues",
@@ -76,6 +78,10 @@ def test_the_example_of_the_page(tmp_path: Path):
         assert (done["spec"]["managedBy"], done["status"]["succeeded"]) == ("kueue.x-k8s.io/multikueue", 1)
         workload = wait(here, f"{KUEUE}/namespaces/default/workloads", lambda one: has(one, "Finished"))
         assert workload["status"]["clusterName"] == "east"
+        shown = subprocess.run(
+            command("clusters", "--kubeconfig", str(here.kubeconfig)), capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+        assert [line.split() for line in shown] == [HEAD, ["east", "Connected", "0", "0", "1"]]
         here_pods = here.client.request("GET", "/api/v1/namespaces/default/pods").json["items"]
         assert not here_pods
         since = f"watch=true&timeoutSeconds=180&resourceVersion={before}"

@@ -13,7 +13,7 @@ from typing import Any
 
 from muster.app.config import Configuration, parse_configuration
 from muster.app.node_pools import pools_of
-from muster.app.simulation import Around, simulated_world
+from muster.app.simulation import Among, simulated_world
 from muster.controllers.checks.http import Outside
 from muster.sim.world import World
 from muster.store.kinds import Object
@@ -73,9 +73,7 @@ class Lives:
         outside: Outside | None = None,
         **queue: Any,
     ) -> None:
-        self.world: World = simulated_world(
-            pools_of(nodes), configuration=configuration, around=Around(servers=outside)
-        )
+        self.world: World = simulated_world(pools_of(nodes), configuration=configuration, among=Among(outside=outside))
         self.wrong: list[str] = []  # what any state has said
         self.states = 0  # that were looked at
         self._watch = self.world.store.watch(Scope(WORKLOADS), self.world.store.revision, lambda: None)

@@ -27,13 +27,12 @@ class Local:
     """The own cluster, as it is known now."""
 
     view: View
-    kinds: tuple[Integration, ...]  # the jobs that can be sent
     rules: SendingRules
     copy_changed: Callable[[Key], None] = lambda _workload: None  # somewhere else
     _by_kind: dict[tuple[str, str], Integration] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._by_kind = {(kind.gvk.group, kind.gvk.kind): kind for kind in self.kinds}
+        self._by_kind = {(kind.gvk.group, kind.gvk.kind): kind for kind in self.rules.kinds}
 
     def check_of(self, workload: Object) -> str:
         """The check that sends a workload elsewhere; empty where it stays."""

@@ -85,7 +85,7 @@ def copy_in(view: View, key: Key, cluster: str, local: Local) -> tuple[Copy, Int
 
 
 def _jobs_in(view: View, key: Key, local: Local) -> Iterator[tuple[Integration, Object]]:
-    for kind in local.kinds:
+    for kind in local.rules.kinds:
         for job in view.with_term(kind.resource, "prebuilt", f"{key.namespace}/{key.name}"):
             if _is_of(job, local.rules.origin):
                 yield kind, job

@@ -29,10 +29,8 @@ def sent_kinds(kinds: Iterable[JobKind]) -> tuple[Integration, ...]:
 class MultiKueue:
     """What sends workloads to other clusters."""
 
-    def __init__(
-        self, feed: Changes, client: Client, clock: Clock, *, kinds: Iterable[JobKind], rules: SendingRules, open_: Open
-    ) -> None:
-        self.local = Local(feed.view, sent_kinds(kinds), rules)
+    def __init__(self, feed: Changes, client: Client, clock: Clock, *, rules: SendingRules, open_: Open) -> None:
+        self.local = Local(feed.view, rules)
         self.clusters = Clusters(open_, clock)
         self._sending = Loop(Sender(self.local, self.clusters), feed, client, clock)
         self._keeping = Loop(self.clusters, feed, client, clock)

@@ -55,7 +55,8 @@ def opener(ways: Ways) -> Open:
     async def open_one(cluster: Object) -> AsyncIterator[Remote]:
         source = Fields(cluster).child("spec").child("clusterSource")
         text = await _text_of(source, ways)
-        async with Kube(_access_of(source, text), ways.clock, limits=ways.limits) as kube:
+        selectors = dict.fromkeys((WORKLOADS, *ways.jobs), f"{MULTIKUEUE_ORIGIN}={ways.origin}")
+        async with Kube(_access_of(source, text), ways.clock, limits=ways.limits, selectors=selectors) as kube:
             allowed = await _allowed(kube, ways.jobs, ways.origin)
 
             async def is_same() -> bool:
@@ -73,16 +74,8 @@ class KubeRemote:
         self._kube = kube
         self._origin = ways.origin
         readings = Readings()
-        followed = (WORKLOADS, *jobs)
-        selectors = dict.fromkeys(followed, f"{MULTIKUEUE_ORIGIN}={ways.origin}")
-        self.feed = KubeFeed(
-            kube,
-            View(ways.indexes, readings),
-            ways.clock,
-            resources={*followed, *ways.queues},
-            readings=readings,
-            selectors=selectors,
-        )
+        followed = {WORKLOADS, *jobs, *ways.queues}
+        self.feed = KubeFeed(kube, View(ways.indexes, readings), ways.clock, resources=followed, readings=readings)
         self.client = KubeClient(kube)
         self._is_same = is_same
 

@@ -43,7 +43,7 @@ class Sender:
         self._local = local
         self._clusters = clusters
         self._events = Events(COMPONENT)
-        self._resources = {kind.resource for kind in local.kinds}
+        self._resources = {kind.resource for kind in local.rules.kinds}
 
     def keys(self, seen: Seen, view: View) -> Iterable[Key]:
         if seen.key.resource == WORKLOADS:

@@ -36,6 +36,7 @@ _COUNTS = ("succeeded", "failed")  # of pods, which never become fewer
 class SendingRules:
     """What the configuration says of several clusters."""
 
+    kinds: tuple[Integration, ...] = ()  # the jobs that can be sent
     dispatch: Dispatch = field(default_factory=Dispatch)
     origin: str = "multikueue"  # the label that copies get
     lost_s: float = 900.0  # for how long a cluster may be away before its jobs are sent elsewhere

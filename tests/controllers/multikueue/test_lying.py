@@ -26,6 +26,7 @@ from muster.app.multikueue import multikueue
 from muster.app.plugins import job_kinds
 from muster.controllers.feed import run_together
 from muster.controllers.jobs import indexes
+from muster.controllers.multikueue import clusters
 from muster.controllers.multikueue.clusters import Link
 from muster.controllers.multikueue.parts import MultiKueue, sent_kinds
 from muster.controllers.multikueue.remote import Ways, opener
@@ -219,6 +220,7 @@ async def is_refused(answer: Answer, folder: Path) -> tuple[Link, float]:
 @pytest.mark.parametrize("lie", LIES)
 def test_a_cluster_that_lies_is_left_alone(lie: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(kube_watch, "OBJECTS_MOST", 5_000)
+    monkeypatch.setattr(clusters, "READY_S", 2.0)
     link, longest_s = asyncio.run(is_refused(LIES[lie], tmp_path))
     assert link.view is None and link.problem
     assert longest_s < TURN_MOST_S

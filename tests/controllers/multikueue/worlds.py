@@ -12,7 +12,7 @@ from muster.app.config import Configuration
 from muster.app.job_control import job_indexes
 from muster.app.node_pools import pools_of
 from muster.app.plugins import job_kinds
-from muster.app.simulation import Around, simulated_world
+from muster.app.simulation import Among, simulated_world
 from muster.controllers.feed import Feed
 from muster.controllers.multikueue.parts import sent_kinds
 from muster.controllers.multikueue.sender import CLUSTER_QUEUES, LOCAL_QUEUES
@@ -140,10 +140,10 @@ class Worlds:
     def __init__(self, *, seed: int = 0, cpus: tuple[int, ...] = (4, 4, 4), configuration: Configuration | None = None):
         self.chance = Random(f"{seed}/worlds")
         self.workers: dict[str, Worker] = {}
-        self.here = simulated_world((), seed=seed, configuration=configuration, around=Around(open_=self._open))
+        self.here = simulated_world((), seed=seed, configuration=configuration, among=Among(open_=self._open))
         for number, cpu in enumerate(cpus, 1):
             pools = pools_of({"pools": [{"name": "cpu", "count": 1, "capacity": {"cpu": str(cpu)}}]})
-            world = simulated_world(pools, seed=seed * 10 + number, around=Around(cluster=self.here))
+            world = simulated_world(pools, seed=seed * 10 + number, among=Among(beside=self.here))
             for one in queues(cpu):
                 world.create(one)
             self.workers[f"worker{number}"] = Worker(f"worker{number}", world, self.chance)
