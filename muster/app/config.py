@@ -116,14 +116,18 @@ class WebhookSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitoringSettings:
-    """Where figures and health are told, and how much."""
+    """Where figures and health are told, and how much; an address that is empty, or 0, is nowhere."""
 
-    metrics_address: str = ":8443"  # 0: nowhere
-    health_address: str = ":8081"
+    metrics_address: str = ""
+    health_address: str = ""
     liveness: str = "healthz"
     readiness: str = "readyz"
     has_resources: bool = False  # figures for each resource of each queue
     has_local_queues: bool = True
+
+    @property
+    def is_on(self) -> bool:
+        return {self.metrics_address, self.health_address} - {"", "0"} != set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,7 +315,7 @@ def _read_kueue(document: Mapping[str, Any], guards: PreemptionGuards) -> Config
         labels_to_copy=kueue.integrations.label_keys_to_copy,
         election=kueue.election,
         webhooks=_webhooks(Fields.of(document), Fields.of(kueue.rest)),
-        monitoring=_monitoring(Fields.of(kueue.rest)),
+        monitoring=_monitoring(Fields.of(document), Fields.of(kueue.rest)),
         notes=notes,
     )
 
@@ -331,11 +335,12 @@ def _webhooks(given: Fields, settled: Fields) -> WebhookSettings:
     )
 
 
-def _monitoring(settled: Fields) -> MonitoringSettings:
+def _monitoring(given: Fields, settled: Fields) -> MonitoringSettings:
+    """What a file says of figures; Kueue's default addresses would be in the way of others on people's machines."""
     metrics, health = settled.child("metrics"), settled.child("health")
     return MonitoringSettings(
-        metrics_address=metrics.text("bindAddress"),
-        health_address=health.text("healthProbeBindAddress"),
+        metrics_address=given.child("metrics").text("bindAddress"),
+        health_address=given.child("health").text("healthProbeBindAddress"),
         liveness=health.text("livenessEndpointName"),
         readiness=health.text("readinessEndpointName"),
         has_resources=metrics.flag("enableClusterQueueResources"),

@@ -60,7 +60,6 @@ class ManageOptions:
     configuration: Configuration = field(default_factory=Configuration)
     pools: tuple[Pool, ...] = ()  # of simulated nodes, which are played here
     hooks: Reached | None = None  # where the cluster finds the webhooks; None: they are not served
-    is_monitored: bool = False  # figures and health are told
 
 
 async def run_beside(options: ManageOptions, on_ready: Callable[[], None]) -> None:
@@ -82,7 +81,7 @@ class _Process:
         self._clock = clock
         self._served = ServedCertificate()
         settings = options.configuration.monitoring
-        self._figures = Figures(settings) if options.is_monitored else None
+        self._figures = Figures(settings) if settings.is_on else None
 
     async def works(self, on_ready: Callable[[], None]) -> list[Coroutine[Any, Any, None]]:
         """All that has to be run: every replica answers for the webhooks and tells of itself, and one acts."""

@@ -33,9 +33,6 @@ Webhooks = Annotated[
         help="Answer the cluster's webhooks, which it reaches by the 'service' of the configuration or at a URL.",
     ),
 ]
-Metrics = Annotated[
-    bool, typer.Option("--metrics", help="Serve metrics and health, at the addresses that the configuration says.")
-]
 InFlight = Annotated[int, typer.Option("--requests-in-flight", min=1, help="Send at most so many requests at once.")]
 Timeout = Annotated[float, typer.Option("--request-timeout", min=0.1, help="Give a request up after so many seconds.")]
 LeaderElect = Annotated[
@@ -60,7 +57,6 @@ def manage(
     leader_elect: LeaderElect = None,
     simulated_nodes: SimulatedNodes = None,
     webhooks: Webhooks = "",
-    metrics: Metrics = False,
     config: Config = "",
     profile: Profile = "",
 ) -> None:
@@ -89,7 +85,6 @@ def manage(
             configuration=configuration,
             pools=read_pools(simulated_nodes) if simulated_nodes is not None else (),
             hooks=reached_at(webhooks, configuration) if webhooks else None,
-            is_monitored=metrics,
         )
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
         run(lambda: run_beside(options, lambda: _say_ready(access.url)))

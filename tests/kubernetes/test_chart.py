@@ -121,7 +121,6 @@ def test_metrics_are_read_from_the_namespace_of_prometheus(helm_program: Path) -
     assert (endpoint["port"], endpoint["path"], endpoint["scheme"]) == (port["name"], METRICS, "https")
     (deployment,) = of_kind(objects, "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert "--metrics" in container["args"]
     assert port["targetPort"] in [one["containerPort"] for one in container["ports"]]
     (config,) = of_kind(objects, "ConfigMap")
     settings = parse_configuration(config["data"]["controller_manager_config.yaml"], "the chart").monitoring

@@ -121,7 +121,7 @@ def _account(plane: Plane, folder: Path) -> Plane:
 def test_a_job_runs_with_the_rights_of_the_installation(world: World, tmp_path: Path) -> None:
     client = world.plane.client
     _allow_metrics(world.plane)
-    options = ("--config", str(tmp_path / "muster.yaml"), "--webhooks", world.url, "--metrics")
+    options = ("--config", str(tmp_path / "muster.yaml"), "--webhooks", world.url)
     with managed(world.account, tmp_path, *options):
         for path, body in QUEUES:
             _make_once_asked(client, path, {"apiVersion": "kueue.x-k8s.io/v1beta2", **body})
