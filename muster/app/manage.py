@@ -100,6 +100,7 @@ class _Process:
             limits = replace(options.limits, write_s=elector.election.request_s)
             kube = await self._connected(limits, guard=elector.write)
             works.append(elector.run(lambda: work(kube, clock, options, on_ready, figures=self._figures)))
+            works.append(_find(kube, options))
         else:
             kube = await self._connected(options.limits)
             works.append(work(kube, clock, options, on_ready, figures=self._figures))
@@ -142,6 +143,20 @@ async def answer_hooks(kube: Kube, clock: Clock, options: ManageOptions, served:
     await run_together(cluster.run(), WebhookServer(options.configuration, cluster, clock, known).run())
 
 
+async def _find(kube: Kube, options: ManageOptions) -> None:
+    """Learn where the cluster has everything while another leads: that is half of what a successor has to ask."""
+    for resource in sorted(_followed(options)):
+        try:
+            await kube.where(resource)
+        except StoreError as problem:
+            log.info("where %s are will be asked again: %s", resource, problem)
+
+
+def _followed(options: ManageOptions) -> set[str]:
+    played = played_nodes.RESOURCES if options.pools else ()
+    return {*RESOURCES, *job_resources(options.configuration), *played}
+
+
 async def work(
     kube: Kube, clock: Clock, options: ManageOptions, on_ready: Callable[[], None], *, figures: Figures | None = None
 ) -> None:
@@ -150,11 +165,8 @@ async def work(
     ours = SCHEDULERS if configuration.schedulers is None else configuration.schedulers
     chosen = replace(configuration, schedulers=ours, pace=PACE)
     readings = Readings()
-    resources, indexes = {*RESOURCES, *job_resources(chosen)}, {**INDEXES, **job_indexes(chosen)}
-    if options.pools:
-        resources |= set(played_nodes.RESOURCES)
-        indexes |= played_nodes.INDEXES
-    feed = KubeFeed(kube, View(indexes, readings), clock, resources=resources, readings=readings)
+    indexes = {**INDEXES, **job_indexes(chosen), **(played_nodes.INDEXES if options.pools else {})}
+    feed = KubeFeed(kube, View(indexes, readings), clock, resources=_followed(options), readings=readings)
     client = TellingClient(KubeClient(kube, bound_seen=feed.bound_seen), clock, per_s=chosen.events_per_s)
     scheduling = Scheduling(feed, client, clock, configuration=chosen, think=asyncio.to_thread)
     jobs = JobControl(feed, client, clock, configuration=chosen)
