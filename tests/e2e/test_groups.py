@@ -22,7 +22,7 @@ def _is_phase(one: dict[str, Any], name: str, phase: str) -> bool:
 def test_a_gang_is_started_and_another_waits_over_a_restart(tmp_path: Path):
     # Nodes that say that they live: one that nobody plays is not ready any more when the machine is slow.
     capacity = {"cpu": "2", "memory": "16Gi", "pods": "110"}
-    pools = {"pools": [{"name": "n", "count": 1, "runTime": "1h", "capacity": capacity}]}
+    pools = {"pools": [{"name": "worker", "count": 1, "runTime": "1h", "capacity": capacity}]}
     (tmp_path / "nodes.yaml").write_text(yaml.safe_dump(pools))
     nodes = ("--nodes", str(tmp_path / "nodes.yaml"), "--no-local-node")
     with started(tmp_path / "state", *nodes) as muster:
