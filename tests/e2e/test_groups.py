@@ -28,7 +28,7 @@ def _is_phase(one: dict[str, Any], name: str, phase: str) -> bool:
 
 
 def test_a_gang_is_started_and_another_waits_over_a_restart(tmp_path: Path):
-    with started(tmp_path / "state") as muster:
+    with started(tmp_path / "state", "--no-local-node") as muster:
         _wait(muster, QUEUES, lambda one: one["metadata"]["name"] == "default" and "status" in one)
         _set_up(muster, "n")
         _create(muster, QUEUES, fair_queue("research", weight=1))
@@ -39,7 +39,7 @@ def test_a_gang_is_started_and_another_waits_over_a_restart(tmp_path: Path):
         _create(muster, GROUPS, pod_group("late", 1))
         _create(muster, f"{TEAM}/pods", member("l0", "late", cpu="1"))
         _wait(muster, GROUPS, lambda one: _is_phase(one, "late", "Inqueue"))
-    with started(tmp_path / "state") as again:
+    with started(tmp_path / "state", "--no-local-node") as again:
         told = _wait(again, f"{TEAM}/pods", lambda one: one["metadata"]["name"] == "l0" and "status" in one)
         assert "nodeName" not in told["spec"]
         deleted = again.client.request("DELETE", f"{TEAM}/pods/g0?gracePeriodSeconds=0")
