@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeVar
 from muster.controllers.belonging import PODS
 from muster.controllers.cache import Cache
 from muster.controllers.carrying_out import Annotate, Removal, StatusWrite, Write, Writer, key_of, unscheduled
+from muster.controllers.checks_waited_for import Waiting, checked, status_with, with_other_checks
 from muster.controllers.deciding import Decided, run_cycles
 from muster.controllers.events import WARNING, Events, Note, note_of
 from muster.controllers.feed import Changes
@@ -29,15 +30,15 @@ from muster.controllers.sessions import SessionReport, Sessions
 from muster.controllers.telling import SCHEDULER, Refusals, events_of_decision, events_of_refusal
 from muster.controllers.view import Seen
 from muster.controllers.volume_matching import CLAIMS
-from muster.dialects.kueue.write import Event, status_after_checks, with_checks
+from muster.dialects.kueue.write import Event, status_after_checks
 from muster.dialects.pods import workload_key
-from muster.engine.explain import needed_checks, untried
+from muster.engine.explain import untried
 from muster.engine.state import EngineState
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
 from muster.model.plan import Amend, Decision, Evict, Reserve
 from muster.model.reason import Verdict
-from muster.model.workload import CheckState, Slot, Workload
+from muster.model.workload import Slot, Workload
 from muster.store.binding import Binding
 from muster.store.client import Client
 from muster.store.clock import Clock
@@ -246,8 +247,8 @@ class Scheduler:
             write = writer.refusal(state.workloads[workload], verdict, obj, told=told)
             if write is not None:
                 writes.append(self._told(write, events_of_refusal(verdict, told)))
-        writes += [self._checks_changed(*one, now) for one in self._with_other_checks(state)]
-        writes += [self._admitted(workload, now) for workload in self._checked(state)]
+        writes += [self._checks_changed(one, now) for one in with_other_checks(state, self.cache.touched)]
+        writes += [self._admitted(workload, now) for workload in checked(state, self.cache.touched)]
         writes += [self._held_back(key, text, now) for key, text in self.cache.held_back.items()]
         self.cache.held_back = {}
         writes += self._session_writes(decided.session, now)
@@ -430,35 +431,12 @@ class Scheduler:
         workload = state.workloads.get(key)
         return workload is not None and workload.admission is None and not workload.is_finished
 
-    def _waiting_for_checks(self, state: EngineState) -> Iterator[tuple[Workload, list[str]]]:
-        """Those that hold quota and are not admitted yet, with the checks that they have to pass."""
-        for key in sorted(self.cache.touched):
-            workload = state.workloads.get(key)
-            if workload is None or workload.is_admitted or workload.is_evicted or workload.is_finished:
-                continue
-            if workload.admission is not None and workload.checks:
-                yield workload, needed_checks(state, workload.admission)
-
-    def _with_other_checks(self, state: EngineState) -> list[tuple[Workload, list[str]]]:
-        """Those whose queue has got or lost checks while they waited."""
-        return [(one, needed) for one, needed in self._waiting_for_checks(state) if needed != sorted(one.checks)]
-
-    def _checked(self, state: EngineState) -> list[Workload]:
-        """Those that have passed all checks and are not admitted yet."""
-        return [
-            one for one, needed in self._waiting_for_checks(state) if needed == sorted(one.checks) and _has_passed(one)
-        ]
-
-    async def _checks_changed(self, workload: Workload, needed: list[str], now: float) -> list[Event]:
-        key = key_of(workload.key)
+    async def _checks_changed(self, waiting: Waiting, now: float) -> list[Event]:
+        key = key_of(waiting[0].key)
         obj = self.cache.seen(key)
         if obj is None:
             return []
-        status = with_checks(dict(obj.get("status") or {}), needed, now)
-        has_place = workload.admission is None or not any(one.is_delayed for one in workload.admission.pod_sets)
-        if not needed and has_place:
-            status = status_after_checks({**obj, "status": status}, now)  # nothing is left to wait for
-        return await self._told(StatusWrite(key, {**obj, "status": status}), [])
+        return await self._told(StatusWrite(key, {**obj, "status": status_with(obj, waiting, now)}), [])
 
     async def _admitted(self, workload: Workload, now: float) -> list[Event]:
         key = key_of(workload.key)
@@ -500,7 +478,3 @@ class Scheduler:
         obj = self._view.get(key)
         if obj is not None:
             await self._events.write(self._client, obj, note, now)
-
-
-def _has_passed(workload: Workload) -> bool:
-    return not workload.needs_place and all(state is CheckState.READY for state in workload.checks.values())
