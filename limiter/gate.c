@@ -19,6 +19,7 @@ static struct gate {
     int slot;
     _Atomic bool holds, yields, is_wanted, is_enforced, has_joined;
     _Atomic int64_t turn_left_ns;
+    _Atomic int waiting;
 } gates[DEVICES_MAX] = {[0 ... DEVICES_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
 static struct account *account_of(int device) { return &own_region()->devices[device].account; }
@@ -48,6 +49,10 @@ void gate_join(int device) {
         atomic_store(&gate->has_joined, true);
     }
     pthread_mutex_unlock(&gate->lock);
+}
+
+bool gate_is_waited_for(int device) {
+    return atomic_load(&gates[device].waiting) > 0 || atomic_load(&gates[device].is_wanted);
 }
 
 bool gate_is_enforced(int device) { return atomic_load_explicit(&gates[device].is_enforced, memory_order_relaxed); }
@@ -89,14 +94,16 @@ static void wait_a_little(struct gate *gate, int device) {
 
 static void wait_for_both(struct gate *gate, int device) {
     uint64_t began = now_ns();
+    atomic_fetch_add(&gate->waiting, 1);
     pthread_mutex_lock(&gate->lock);
     while (gate_is_enforced(device)) {
         account_refill(account_of(device), core_limit(device), now_ns());
         if (account_balance(account_of(device)) >= 0 && has_turn(gate)) break;
-        keeper_wake();
+        keeper_hurry();
         wait_a_little(gate, device);
     }
     pthread_mutex_unlock(&gate->lock);
+    atomic_fetch_sub(&gate->waiting, 1);
     atomic_fetch_add(&own_region()->devices[device].throttled_ns, now_ns() - began);
 }
 
@@ -124,5 +131,6 @@ void gate_tick(int device, bool is_drained, bool is_quiet, uint64_t now) {
     atomic_store(&gate->is_wanted, turn_is_wanted(gate->turns, gate->slot, now));
     if (!is_drained || !(atomic_load(&gate->yields) || is_over(gate) || is_quiet)) return;
     atomic_store(&gate->holds, false);
+    atomic_store(&gate->is_wanted, false);
     turn_pass(gate->turns, gate->slot, now);
 }

@@ -9,6 +9,8 @@ static struct ledger execs = LEDGER_INITIALIZER; /* executable graph -> bytes it
 static _Atomic uint64_t charged[DEVICES_MAX];
 static _Atomic bool has_allocations;
 
+#define GRAPH_STEP (32ULL << 20) /* in which the driver takes memory for graphs, as measured */
+
 /* Called under the memory lock; `charged` is swapped, so that two settlements count a change once. */
 void graphs_settle(int device) {
     uint64_t reserved = 0;
@@ -24,7 +26,7 @@ static uint64_t bytes_of_node(CUgraphNode node, int *device) {
     if (REAL(cuGraphNodeGetType)(node, &type) != CUDA_SUCCESS || type != GRAPH_NODE_MEMORY_ALLOCATION) return 0;
     if (REAL(cuGraphMemAllocNodeGetParams)(node, &params) != CUDA_SUCCESS) return 0;
     *device = params.pool.location.id;
-    return rounded_up(params.bytes, 2 << 20);
+    return params.bytes;
 }
 
 static uint64_t bytes_of_graph(CUgraph graph, int *device) {
@@ -35,7 +37,7 @@ static uint64_t bytes_of_graph(CUgraph graph, int *device) {
     if (nodes && REAL(cuGraphGetNodes)(graph, nodes, &count) == CUDA_SUCCESS)
         for (size_t index = 0; index < count; index++) bytes += bytes_of_node(nodes[index], device);
     free(nodes);
-    return bytes;
+    return rounded_up(bytes, GRAPH_STEP);
 }
 
 static CUresult note(CUresult result, CUgraphExec *exec, CUgraph graph) {

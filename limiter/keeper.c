@@ -12,25 +12,31 @@
 
 #include "limiter.h"
 
-#define CLOSE_LOOK_NS 50000ULL
+#define CLOSE_LOOK_NS 50000ULL /* somebody waits for our work to end */
+#define EASY_LOOK_NS 500000ULL
 #define CHORES_NS 200000000ULL
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool is_running, is_ending;
-static _Atomic uint32_t sleeps; /* a futex: 1 while the thread sleeps until it is woken */
+/* A futex. The thread dozes between two looks at work that nobody waits for; a launch does not wake it from that. */
+enum { AWAKE, DOZES, SLEEPS };
+static _Atomic uint32_t rest;
 
-static void sleep_until_woken(uint64_t limit_ns) {
+static void rest_until_woken(uint32_t how, uint64_t limit_ns) {
     struct timespec limit = {.tv_sec = 0, .tv_nsec = (long)limit_ns};
-    atomic_store(&sleeps, 1);
-    syscall(SYS_futex, &sleeps, FUTEX_WAIT_PRIVATE, 1, &limit, NULL, 0);
-    atomic_store(&sleeps, 0);
+    atomic_store(&rest, how);
+    syscall(SYS_futex, &rest, FUTEX_WAIT_PRIVATE, how, &limit, NULL, 0);
+    atomic_store(&rest, AWAKE);
 }
 
-void keeper_wake(void) {
-    if (LIKELY(atomic_load_explicit(&sleeps, memory_order_relaxed) == 0)) return;
-    atomic_store(&sleeps, 0);
-    syscall(SYS_futex, &sleeps, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+static void wake_from(uint32_t how) {
+    if (LIKELY(atomic_load_explicit(&rest, memory_order_relaxed) < how)) return;
+    atomic_store(&rest, AWAKE);
+    syscall(SYS_futex, &rest, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
+
+void keeper_wake(void) { wake_from(SLEEPS); }
+void keeper_hurry(void) { wake_from(DOZES); }
 
 static void do_chores(void) {
     if (limits_file_changed()) state_reload();
@@ -47,13 +53,14 @@ static void *keep(void *nothing) {
     uint64_t chores_at = 0;
     while (!atomic_load(&is_ending)) {
         uint64_t now = now_ns();
-        bool is_active = atomic_load(&compute_is_limited) && meter_collect(now);
+        enum pace pace = atomic_load(&compute_is_limited) ? meter_collect(now) : PACE_ASLEEP;
         if (now >= chores_at) {
             do_chores();
             chores_at = now + CHORES_NS;
         }
-        if (is_active) sleep_ns(CLOSE_LOOK_NS);
-        else sleep_until_woken(CHORES_NS);
+        if (pace == PACE_CLOSE) sleep_ns(CLOSE_LOOK_NS);
+        else if (pace == PACE_EASY) rest_until_woken(DOZES, EASY_LOOK_NS);
+        else rest_until_woken(SLEEPS, CHORES_NS);
     }
     return nothing;
 }

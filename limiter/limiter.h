@@ -97,12 +97,14 @@ void meter_capture_begins(void);
 void meter_capture_ended(void);
 void meter_forget_stream(CUstream stream);
 void meter_forget_context(CUcontext context);
-bool meter_collect(uint64_t now);
+enum pace { PACE_ASLEEP, PACE_EASY, PACE_CLOSE };
+enum pace meter_collect(uint64_t now);
 void meter_reload(void);
 bool is_capturing(CUstream stream);
 
 /* keeper.c: the helper thread. */
 void keeper_start(void);
-void keeper_wake(void);
+void keeper_wake(void);  /* a launch: there is work to follow */
+void keeper_hurry(void); /* a launch waits for the work to end */
 
 #endif

@@ -13,6 +13,8 @@
 static pthread_rwlock_t calls = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static struct ledger pointers = LEDGER_INITIALIZER;
 static struct ledger arrays = LEDGER_INITIALIZER;
+static struct ledger managed = LEDGER_INITIALIZER;
+static _Atomic uint64_t managed_bytes[DEVICES_MAX]; /* NVML does not show it with the process */
 
 uint64_t rounded_up(uint64_t bytes, uint64_t step) {
     return bytes > UINT64_MAX - step ? UINT64_MAX : (bytes + step - 1) / step * step;
@@ -28,7 +30,7 @@ static void measure_residual(int device, struct region_slot *slot) {
     uint64_t used;
     if (!nvml_used_by_process(device, pid ? pid : (unsigned)getpid(), &used)) return;
     uint64_t residual = atomic_load(&slot->residual[device]);
-    uint64_t allocated = atomic_load(&slot->charged[device]) - residual;
+    uint64_t allocated = atomic_load(&slot->charged[device]) - residual - atomic_load(&managed_bytes[device]);
     uint64_t measured = used > allocated ? used - allocated : 0;
     atomic_store(&slot->residual[device], measured);
     atomic_fetch_add(&slot->charged[device], measured - residual); /* wraps to a subtraction */
@@ -86,7 +88,9 @@ void memory_release_finish(CUresult result, int device, uint64_t bytes) {
 /* A context that goes takes its pointers and arrays along without a call for each. */
 void memory_forget_context(CUcontext context, int device) {
     pthread_rwlock_rdlock(&calls);
-    memory_release_finish(CUDA_SUCCESS, device, ledger_drop(&pointers, context) + ledger_drop(&arrays, context));
+    uint64_t shared = ledger_drop(&managed, context);
+    atomic_fetch_sub(&managed_bytes[device], shared);
+    memory_release_finish(CUDA_SUCCESS, device, ledger_drop(&pointers, context) + ledger_drop(&arrays, context) + shared);
 }
 
 uint64_t memory_used(int device) { return region_total(own_region(), device); }
@@ -137,7 +141,8 @@ EXPORTED CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned
     uint64_t size = rounded_up(bytes, 2 << 20);
     if (!memory_begin(device, size)) return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = REAL(cuMemAllocManaged)(pointer, bytes, flags);
-    remember(&pointers, result, *pointer, charged_here(size, device));
+    remember(&managed, result, *pointer, charged_here(size, device));
+    if (result == CUDA_SUCCESS) atomic_fetch_add(&managed_bytes[device], size);
     memory_finish(result, device, size);
     return result;
 }
@@ -147,9 +152,11 @@ EXPORTED CUresult cuMemFree_v2(CUdeviceptr pointer) {
     struct ledger_entry entry = {0, 0, NULL};
     if (!limiter_is_on()) return REAL(cuMemFree_v2)(pointer);
     memory_release_begin();
-    bool is_known = ledger_take(&pointers, pointer, &entry);
+    bool is_plain = ledger_take(&pointers, pointer, &entry);
+    bool is_managed = !is_plain && ledger_take(&managed, pointer, &entry);
     CUresult result = REAL(cuMemFree_v2)(pointer);
-    if (is_known && result != CUDA_SUCCESS) ledger_put(&pointers, pointer, entry);
+    if (result != CUDA_SUCCESS && (is_plain || is_managed)) ledger_put(is_plain ? &pointers : &managed, pointer, entry);
+    if (result == CUDA_SUCCESS && is_managed) atomic_fetch_sub(&managed_bytes[entry.device], entry.bytes);
     memory_release_finish(result, (int)entry.device, entry.bytes);
     return result;
 }

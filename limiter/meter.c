@@ -18,10 +18,10 @@
 #define MARKS_MAX 64
 #define COSTS_MAX 4096
 #define UNKNOWN_COST_NS 1000000LL     /* until the first measurement is back */
-#define MARK_EVERY_NS 200000LL        /* expected work between two marks */
-#define MARK_EVERY_LAUNCHES 32
+#define MARK_EVERY_NS 500000LL        /* expected work between two marks */
+#define MARK_EVERY_LAUNCHES 128
 #define LEARN_EVERY_LAUNCHES 256
-#define IDLE_CHECK_NS 30000ULL        /* launches closer than this are taken for one stretch */
+#define IDLE_CHECK_TICKS 60000ULL     /* some 25 us: launches closer than this are taken for one stretch */
 #define QUIET_NS 300000ULL
 #define REFERENCE_NS 500000000LL      /* an elapsed time is a float of milliseconds: exact to 0.03 us over this */
 
@@ -38,7 +38,7 @@ struct mark {
 struct lane_stream {
     CUstream stream;
     bool is_used;
-    uint64_t launched_at;
+    uint64_t launched_tick; /* 0: never */
     unsigned launches;
     int64_t expected_ns;
     struct cost *cost;
@@ -52,7 +52,7 @@ struct lane {
     pthread_mutex_t lock;
     _Atomic(CUcontext) context;
     int device;
-    uint64_t launched_at;
+    uint64_t launches, seen_launches, seen_at; /* the helper thread sees from these when launches stopped */
     struct lane_stream streams[STREAMS_MAX];
     struct cost costs[COSTS_MAX];
     CUevent spare[STREAMS_MAX * MARKS_MAX];
@@ -61,6 +61,15 @@ struct lane {
     int64_t reference_ns;
     struct spans spans;
 };
+
+/* Ticks of the processor where it has a steady count, which is cheaper to read than a clock; else nanoseconds. */
+static uint64_t ticks(void) {
+#ifdef __x86_64__
+    return __builtin_ia32_rdtsc();
+#else
+    return now_ns();
+#endif
+}
 
 static struct lane *_Atomic lanes[LANES_MAX];
 static pthread_mutex_t lanes_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -150,7 +159,7 @@ static struct lane_stream *stream_of(struct lane *lane, CUstream stream) {
     if (!room) return NULL;
     room->stream = stream;
     room->is_used = true;
-    room->launched_at = 0;
+    room->launched_tick = 0;
     return room;
 }
 
@@ -187,9 +196,9 @@ static void put_mark(struct lane *lane, struct lane_stream *stream, bool is_star
 
 /* Whether the next launch on this stream begins a new stretch. What was launched before and not marked keeps its
    expected cost. */
-static bool is_fresh(struct lane_stream *stream, uint64_t now) {
-    if (stream->launched_at == 0) return true;
-    return now - stream->launched_at > IDLE_CHECK_NS && REAL(cuStreamQuery)(stream->stream) == CUDA_SUCCESS;
+static bool is_fresh(struct lane_stream *stream, uint64_t now_tick) {
+    if (stream->launched_tick == 0) return true;
+    return now_tick - stream->launched_tick > IDLE_CHECK_TICKS && REAL(cuStreamQuery)(stream->stream) == CUDA_SUCCESS;
 }
 
 static void expect(struct lane *lane, struct lane_stream *stream, struct cost *cost) {
@@ -208,7 +217,7 @@ struct ticket meter_before(uint64_t key, CUstream handle) {
     if (!lane) return ticket;
     gate_enter(lane->device);
     if (!gate_is_enforced(lane->device)) return ticket;
-    uint64_t now = now_ns();
+    uint64_t now = ticks();
     pthread_mutex_lock(&lane->lock);
     struct lane_stream *stream = stream_of(lane, handle);
     struct cost *cost = cost_of(lane, key);
@@ -224,7 +233,8 @@ struct ticket meter_before(uint64_t key, CUstream handle) {
             put_mark(lane, stream, false);
         }
         expect(lane, stream, cost);
-        stream->launched_at = lane->launched_at = now;
+        stream->launched_tick = now;
+        lane->launches++;
         ticket = (struct ticket){lane, stream, is_alone || stream->expected_ns >= MARK_EVERY_NS ||
                                  stream->launches >= MARK_EVERY_LAUNCHES || gate_is_closing(lane->device)};
     }
@@ -288,26 +298,35 @@ static void pass_mark(struct lane *lane, struct lane_stream *stream) {
 }
 
 /* A tail of launches that was too small for a mark gets one when nothing follows it. */
-static void mark_tail(struct lane *lane, struct lane_stream *stream, uint64_t now) {
-    bool is_due = stream->is_used && stream->launches > 0 && stream->count == 0 && now - stream->launched_at > IDLE_CHECK_NS;
+static void mark_tail(struct lane *lane, struct lane_stream *stream) {
+    bool has_tail = stream->is_used && stream->launches > 0 && stream->count == 0;
+    bool is_due = has_tail && ticks() - stream->launched_tick > IDLE_CHECK_TICKS;
     if (is_due && !is_capturing(stream->stream)) put_mark(lane, stream, false);
 }
 
 /* True while work is on the card. */
-static bool collect_lane(struct lane *lane, uint64_t now) {
+static bool collect_lane(struct lane *lane) {
     bool is_busy = false;
     for (int index = 0; index < STREAMS_MAX; index++) {
         struct lane_stream *stream = &lane->streams[index];
         while (stream->count > 0 && REAL(cuEventQuery)(stream->marks[stream->first].event) == CUDA_SUCCESS) pass_mark(lane, stream);
-        mark_tail(lane, stream, now);
+        mark_tail(lane, stream);
         is_busy |= stream->count > 0 || stream->launches > 0;
     }
     return is_busy;
 }
 
-/* Look at all marks; false when there is nothing to wait for. */
-bool meter_collect(uint64_t now) {
-    bool is_active = false;
+static bool is_quiet_since(struct lane *lane, uint64_t now) {
+    if (lane->seen_launches != lane->launches) {
+        lane->seen_launches = lane->launches;
+        lane->seen_at = now;
+    }
+    return now > lane->seen_at + QUIET_NS;
+}
+
+/* Look at all marks; how soon to look again. */
+enum pace meter_collect(uint64_t now) {
+    enum pace pace = PACE_ASLEEP;
     for (int index = 0; index < LANES_MAX; index++) {
         struct lane *lane = atomic_load(&lanes[index]);
         CUcontext context = lane ? atomic_load(&lane->context) : NULL;
@@ -315,14 +334,15 @@ bool meter_collect(uint64_t now) {
         pthread_mutex_lock(&lane->lock);
         bool is_busy = false, is_quiet = true;
         if (atomic_load(&lane->context) == context && REAL(cuCtxSetCurrent)(context) == CUDA_SUCCESS) {
-            is_busy = collect_lane(lane, now);
-            is_quiet = now > lane->launched_at + QUIET_NS;
+            is_busy = collect_lane(lane);
+            is_quiet = is_quiet_since(lane, now);
         }
         gate_tick(lane->device, !is_busy, is_quiet, now);
         pthread_mutex_unlock(&lane->lock);
-        is_active |= is_busy || !is_quiet;
+        enum pace own = gate_is_waited_for(lane->device) ? PACE_CLOSE : is_busy || !is_quiet ? PACE_EASY : PACE_ASLEEP;
+        if (own > pace) pace = own;
     }
-    return is_active;
+    return pace;
 }
 
 /* Forgetting ----------------------------------------------------------------------------------------------------- */
