@@ -209,6 +209,12 @@ static void expect(struct lane *lane, struct lane_stream *stream, struct cost *c
     gate_debit(lane->device, cost->ns);
 }
 
+/* Often at first, since the first launch of a function also loads it; then now and then. */
+static bool is_worth_learning(const struct cost *cost) {
+    bool is_early = cost->launches < LEARN_EVERY_LAUNCHES && (cost->launches & (cost->launches - 1)) == 0;
+    return !cost->is_known || is_early || cost->launches % LEARN_EVERY_LAUNCHES == 0;
+}
+
 /* A launch that is measured alone stands between two marks. */
 struct ticket meter_before(uint64_t key, CUstream handle) {
     struct ticket ticket = {NULL, NULL, false};
@@ -224,7 +230,7 @@ struct ticket meter_before(uint64_t key, CUstream handle) {
     if (!stream) {
         gate_debit(lane->device, cost->ns);
     } else {
-        bool is_alone = !cost->is_known || cost->launches % LEARN_EVERY_LAUNCHES == 0;
+        bool is_alone = is_worth_learning(cost);
         if (is_fresh(stream, now)) {
             stream->launches = 0;
             stream->expected_ns = 0;
@@ -272,13 +278,14 @@ static void retire_event(struct lane *lane, CUevent event, int64_t at) {
 }
 
 static void learn(struct cost *cost, int64_t ns) {
-    cost->ns = cost->is_known ? (cost->ns * 3 + ns) / 4 : ns;
+    if (!cost->is_known) cost->ns = ns;
+    else cost->ns = ns < cost->ns ? (cost->ns + ns) / 2 : (cost->ns * 3 + ns) / 4;
     cost->is_known = true;
 }
 
 /* Several launches that took far longer than each does alone had pauses between them. */
 static int64_t without_pauses(const struct mark *mark, int64_t busy) {
-    int64_t most = mark->expected_ns + mark->expected_ns / 4;
+    int64_t most = mark->expected_ns + mark->expected_ns / 2;
     return mark->launches > 1 && busy > most ? most : busy;
 }
 

@@ -96,13 +96,14 @@ static void fill(const char *how, size_t step, size_t cap) {
     show_views();
 }
 
-/* Allocate and free at random for ever or for a number of rounds; the parent compares the books. */
+/* Allocate and free at random for a number of rounds, or with a dot now and then until killed. */
 static void churn(unsigned seed, long rounds, size_t most) {
     enum { LIVE = 64 };
     CUdeviceptr pointers[LIVE] = {0};
     CUmemGenericAllocationHandle handles[LIVE] = {0};
     CUmemAllocationProp prop = {.type = 1, .location = {LOCATION_DEVICE, 0}};
     for (long round = 0; rounds == 0 || round < rounds; round++) {
+        if (rounds == 0 && round % 8 == 0) (void)!write(1, ".", 1);
         unsigned place = (unsigned)rand_r(&seed) % LIVE;
         size_t bytes = (size_t)(rand_r(&seed) % (int)(most >> 12)) * 4096 + 256;
         if (pointers[place]) CUDA(cuMemFree_v2)(pointers[place]), pointers[place] = 0;
@@ -116,19 +117,23 @@ static void churn(unsigned seed, long rounds, size_t most) {
     }
 }
 
-/* All allocate until all are refused. */
+/* All make their context, and then all allocate until all are refused. */
 static void race(int processes, size_t step) {
-    int gate[2];
+    int gate[2], ready[2];
+    char word;
     (void)!pipe(gate);
+    (void)!pipe(ready);
     for (int index = 0; index < processes; index++) {
         if (fork() != 0) continue;
-        char go;
         close(gate[1]);
         if (begin() != CUDA_SUCCESS) _exit(1);
-        (void)!read(gate[0], &go, 1);
+        (void)!write(ready[1], ".", 1);
+        (void)!read(gate[0], &word, 1);
         while (allocate("plain", step) == CUDA_SUCCESS) {}
         _exit(0);
     }
+    close(ready[1]);
+    for (int index = 0; index < processes; index++) (void)!read(ready[0], &word, 1);
     close(gate[1]);
     int status, failed = 0;
     while (wait(&status) > 0) failed += status != 0;

@@ -57,8 +57,8 @@ static inline _Atomic uint64_t *card_own(void) {
     abort();
 }
 
-/* A process's own count comes first and goes last: killed between the two, it is buried with too much, never too
-   little, which the tests of kills would take for a leak of the limiter. */
+/* The card's count comes first and goes last: a process that is killed between the two leaves the card a little fuller,
+   which has room, and never takes back more than it had. */
 static inline bool card_take(uint64_t bytes) {
     card_bury();
     uint64_t used = atomic_fetch_add(&card()->used, bytes) + bytes;

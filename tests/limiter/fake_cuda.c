@@ -48,13 +48,16 @@ CUresult cuCtxDestroy_v2(CUcontext context) { (void)context; return cuDevicePrim
 static CUresult take(uint64_t bytes, uint64_t *pointer) {
     if (!card_take(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
     uint64_t *record = malloc(64);
-    *record = bytes;
+    record[0] = bytes;
+    record[1] = 0;
     *pointer = (uintptr_t)record;
     return 0;
 }
 static CUresult give(uint64_t pointer) {
     if (!pointer) return CUDA_ERROR_INVALID_VALUE;
-    card_give(*(uint64_t *)(uintptr_t)pointer);
+    uint64_t *record = (uint64_t *)(uintptr_t)pointer;
+    if (record[1]) atomic_fetch_add(card_own(), record[0]);
+    card_give(record[0]);
     free((void *)(uintptr_t)pointer);
     return 0;
 }
@@ -66,7 +69,16 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, s
     *pitch = round_up(width, 512);
     return take(plain(*pitch * height), (uint64_t *)pointer);
 }
-CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned flags) { (void)flags; return take(round_up(bytes, 2 << 20), (uint64_t *)pointer); }
+/* NVML does not show managed memory with the process that has it. */
+CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned flags) {
+    (void)flags;
+    CUresult result = take(round_up(bytes, 2 << 20), (uint64_t *)pointer);
+    if (result != CUDA_SUCCESS) return result;
+    uint64_t *record = (uint64_t *)(uintptr_t)*pointer;
+    record[1] = 1;
+    atomic_fetch_sub(card_own(), record[0]);
+    return CUDA_SUCCESS;
+}
 CUresult cuMemFree_v2(CUdeviceptr pointer) { return give(pointer); }
 CUresult cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *shape) {
     uint64_t size = shape->width * (shape->height ? shape->height : 1) * (shape->depth ? shape->depth : 1) * shape->channels * (shape->format == 0x20 ? 4 : 1);
