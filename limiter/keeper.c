@@ -13,7 +13,7 @@
 #include "limiter.h"
 
 #define CLOSE_LOOK_NS 50000ULL /* somebody waits for our work to end */
-#define EASY_LOOK_NS 500000ULL
+#define EASY_LOOK_NS 1000000ULL
 #define CHORES_NS 200000000ULL
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;

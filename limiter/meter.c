@@ -18,9 +18,9 @@
 #define MARKS_MAX 64
 #define COSTS_MAX 4096
 #define UNKNOWN_COST_NS 1000000LL     /* until the first measurement is back */
-#define MARK_EVERY_NS 500000LL        /* expected work between two marks */
-#define MARK_EVERY_LAUNCHES 128
-#define LEARN_EVERY_LAUNCHES 256
+#define MARK_EVERY_NS 2000000LL       /* expected work between two marks */
+#define MARK_EVERY_LAUNCHES 512
+#define LEARN_EVERY_LAUNCHES 1024
 #define IDLE_CHECK_TICKS 60000ULL     /* some 25 us: launches closer than this are taken for one stretch */
 #define QUIET_NS 300000ULL
 #define REFERENCE_NS 500000000LL      /* an elapsed time is a float of milliseconds: exact to 0.03 us over this */

@@ -1,4 +1,4 @@
-"""Builds the limiter, the stand-ins for the driver and the client program, and runs the client. Used by the tests here."""
+"""Builds the limiter, the stand-ins for the driver and the client program, and runs it. Used by the tests here."""
 
 from __future__ import annotations
 

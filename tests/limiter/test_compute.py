@@ -57,7 +57,9 @@ def test_the_account_gives_what_is_asked(parts: ctypes.CDLL):
             kernel = chance.randrange(longest // 2, longest)
             parts.account_debit(ctypes.byref(account), ctypes.c_int64(kernel))
             busy, now = busy + kernel, now + kernel
-        assert abs(100 * busy / now - percent) < 0.5 + 100 * 20 * MS / now + percent * 100 * MS / now, f"seed {seed}: {percent} {busy / now}"
+        assert abs(100 * busy / now - percent) < 0.5 + 100 * 20 * MS / now + percent * 100 * MS / now, (
+            f"seed {seed}: {percent} {busy / now}"
+        )
 
 
 def test_idle_time_is_not_saved_up(parts: ctypes.CDLL):
@@ -211,7 +213,8 @@ def test_a_killed_holder_holds_nobody_up(card: Card):
 
 def test_dlsym_keeps_the_scope_of_its_caller(built: Built, tmp_path: Path):
     """RTLD_NEXT means the library after the one that asks, whoever stands between."""
-    asking = '#define _GNU_SOURCE\n#include <dlfcn.h>\nint number(void) { return ((int (*)(void))dlsym(RTLD_NEXT, "number"))() + 1; }\n'
+    asking = 'int number(void) { return ((int (*)(void))dlsym(RTLD_NEXT, "number"))() + 1; }'
+    asking = f"#define _GNU_SOURCE\n#include <dlfcn.h>\n{asking}\n"
     (tmp_path / "asks.c").write_text(asking)
     (tmp_path / "answers.c").write_text("int number(void) { return 41; }\n")
     (tmp_path / "main.c").write_text("int number(void);\nint main(void) { return number(); }\n")

@@ -1,4 +1,4 @@
-"""The memory limit through the whole library, over a stand-in for the driver: every path, every view, races and kills."""
+"""The memory limit through the whole library, over a stand-in for the driver: all paths, views, races and kills."""
 
 from __future__ import annotations
 
