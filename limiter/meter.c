@@ -18,10 +18,12 @@
 #define MARKS_MAX 64
 #define COSTS_MAX 4096
 #define UNKNOWN_COST_NS 1000000LL     /* until the first measurement is back */
-#define MARK_EVERY_NS 2000000LL       /* expected work between two marks */
+#define MARK_EVERY_NS 1000000LL       /* expected work between two marks */
 #define MARK_EVERY_LAUNCHES 512
 #define LEARN_EVERY_LAUNCHES 1024
 #define IDLE_CHECK_TICKS 60000ULL     /* some 25 us: launches closer than this are taken for one stretch */
+#define SHORTEST_NS 500LL             /* no kernel is shorter */
+#define OVERHEAD_MOST_NS 5000LL       /* two marks that took longer were interrupted */
 #define QUIET_NS 300000ULL
 #define REFERENCE_NS 500000000LL      /* an elapsed time is a float of milliseconds: exact to 0.03 us over this */
 
@@ -32,7 +34,7 @@ struct mark {
     bool is_start;
     unsigned launches;   /* since the mark before */
     int64_t expected_ns; /* what they were debited with */
-    struct cost *cost;   /* of the only launch, where it is one */
+    struct cost *cost;   /* of these launches, where they are all of one kind */
 };
 
 struct lane_stream {
@@ -59,6 +61,7 @@ struct lane {
     int spare_count;
     CUevent reference; /* a passed event whose time on the lane's clock is known */
     int64_t reference_ns;
+    int64_t overhead_ns; /* what two marks take with nothing between them; 0: not measured yet */
     struct spans spans;
 };
 
@@ -189,7 +192,7 @@ static void put_mark(struct lane *lane, struct lane_stream *stream, bool is_star
         return;
     }
     struct mark *mark = &stream->marks[(stream->first + stream->count++) % MARKS_MAX];
-    *mark = (struct mark){event, is_start, stream->launches, stream->expected_ns, stream->launches == 1 ? stream->cost : NULL};
+    *mark = (struct mark){event, is_start, stream->launches, stream->expected_ns, stream->cost};
     stream->launches = 0;
     stream->expected_ns = 0;
 }
@@ -202,7 +205,7 @@ static bool is_fresh(struct lane_stream *stream, uint64_t now_tick) {
 }
 
 static void expect(struct lane *lane, struct lane_stream *stream, struct cost *cost) {
-    stream->cost = cost;
+    stream->cost = stream->launches == 0 || stream->cost == cost ? cost : NULL;
     stream->launches++;
     stream->expected_ns += cost->ns;
     cost->launches++;
@@ -235,6 +238,7 @@ struct ticket meter_before(uint64_t key, CUstream handle) {
             stream->launches = 0;
             stream->expected_ns = 0;
             put_mark(lane, stream, true);
+            if (lane->overhead_ns == 0) put_mark(lane, stream, false);
         } else if (is_alone && stream->launches > 0) {
             put_mark(lane, stream, false);
         }
@@ -277,7 +281,12 @@ static void retire_event(struct lane *lane, CUevent event, int64_t at) {
     lane->reference_ns = at;
 }
 
-static void learn(struct cost *cost, int64_t ns) {
+/* From launches of one kind. A launch between two marks of its own takes longer than one in a queue by what the marks
+   take, which must not make short kernels look twice as long. */
+static void learn(struct lane *lane, const struct mark *mark, int64_t took_ns) {
+    struct cost *cost = mark->cost;
+    int64_t ns = mark->launches > 1 ? took_ns / mark->launches : took_ns - lane->overhead_ns;
+    if (ns < SHORTEST_NS) ns = SHORTEST_NS;
     if (!cost->is_known) cost->ns = ns;
     else cost->ns = ns < cost->ns ? (cost->ns + ns) / 2 : (cost->ns * 3 + ns) / 4;
     cost->is_known = true;
@@ -289,12 +298,15 @@ static int64_t without_pauses(const struct mark *mark, int64_t busy) {
     return mark->launches > 1 && busy > most ? most : busy;
 }
 
+static void note_overhead(struct lane *lane, int64_t ns) { lane->overhead_ns = ns < OVERHEAD_MOST_NS ? ns : OVERHEAD_MOST_NS; }
+
 static void pass_mark(struct lane *lane, struct lane_stream *stream) {
     struct mark *mark = &stream->marks[stream->first];
     int64_t at = time_of(lane, mark->event);
     if (!mark->is_start) {
         int64_t busy = without_pauses(mark, spans_add(&lane->spans, stream->busy_since_ns, at));
-        if (mark->cost) learn(mark->cost, at - stream->busy_since_ns);
+        if (mark->launches == 0) note_overhead(lane, at - stream->busy_since_ns);
+        else if (mark->cost) learn(lane, mark, at - stream->busy_since_ns);
         gate_debit(lane->device, busy - mark->expected_ns);
         atomic_fetch_add(&own_slot()->busy_ns[lane->device], (uint64_t)busy);
     }
@@ -377,7 +389,7 @@ void meter_forget_context(CUcontext context) {
     memset(&lane->spans, 0, sizeof lane->spans);
     lane->spare_count = 0;
     lane->reference = NULL;
-    lane->reference_ns = 0;
+    lane->reference_ns = lane->overhead_ns = 0;
     atomic_store(&lane->context, NULL);
     pthread_mutex_unlock(&lane->lock);
 }

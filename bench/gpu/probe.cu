@@ -52,9 +52,9 @@ static void launch_overhead() {
   Launch launches[2] = {(Launch)lookup(driver, "cuLaunchKernel"), (Launch)dlsym(driver, "cuLaunchKernel")};
   cudaFunction_t function; cudaGetFuncBySymbol(&function, (const void *)nothing);
   std::vector<double> times[2];
-  for (int block = 0; block < 400; block++) {
-    auto launch = launches[block % 2]; const int count = 1000; cudaDeviceSynchronize(); auto start = Clock::now();
-    for (int i = 0; i < count; i++) launch((CUfunction)function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr);
+  for (int block = 0; block < 60; block++) {
+    auto launch = launches[block % 2]; const int count = 10000; cudaDeviceSynchronize(); auto start = Clock::now();
+    for (int i = 0; i < count; i++) { launch((CUfunction)function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr); if (i % 500 == 0) cudaDeviceSynchronize(); }
     times[block % 2].push_back(seconds_since(start) / count * 1e9);
   }
   for (auto &each : times) std::sort(each.begin(), each.end());
