@@ -117,24 +117,30 @@ static void churn(unsigned seed, long rounds, size_t most) {
     }
 }
 
-/* All make their context, and then all allocate until all are refused. */
+/* All make their context, then all allocate until all are refused, and none leaves before. */
 static void race(int processes, size_t step) {
-    int gate[2], ready[2];
+    int gate[2], ready[2], over[2];
     char word;
     (void)!pipe(gate);
     (void)!pipe(ready);
+    (void)!pipe(over);
     for (int index = 0; index < processes; index++) {
         if (fork() != 0) continue;
         close(gate[1]);
+        close(over[1]);
         if (begin() != CUDA_SUCCESS) _exit(1);
         (void)!write(ready[1], ".", 1);
         (void)!read(gate[0], &word, 1);
         while (allocate("plain", step) == CUDA_SUCCESS) {}
+        (void)!write(ready[1], ".", 1);
+        (void)!read(over[0], &word, 1);
         _exit(0);
     }
     close(ready[1]);
     for (int index = 0; index < processes; index++) (void)!read(ready[0], &word, 1);
     close(gate[1]);
+    for (int index = 0; index < processes; index++) (void)!read(ready[0], &word, 1);
+    close(over[1]);
     int status, failed = 0;
     while (wait(&status) > 0) failed += status != 0;
     printf("failed=%d\n", failed);
