@@ -77,6 +77,11 @@ lock:  ## Write the lock files anew from pyproject.toml; UPGRADE=1 takes newer v
 up: install  ## Run Muster: a Kubernetes API on this machine, with its state in .state; UP="--port 7443" gives options.
 	$(BIN)/muster up --data .state $(UP)
 
+.PHONY: limiter
+limiter:  ## Build the library that keeps containers to their share of a card; needs a C compiler.
+	@$(MAKE) -s -C limiter BUILD=$(CURDIR)/build/limiter
+	@echo build/limiter/libmuster-limiter.so
+
 # Checking ----------------------------------------------------------------------------------------------------------
 
 .PHONY: check

@@ -1,0 +1,1 @@
+"""Probes of shares of a real card; measure.py runs them all."""
