@@ -68,12 +68,11 @@ def tls_of(files: TlsFiles) -> ssl.SSLContext:
     return context
 
 
-class _Server(uvicorn.Server):
-    """A server whose watches end with it, that says when it is ready, and does not wait for clients that dawdle."""
+class ImpatientServer(uvicorn.Server):
+    """A server that says when it is ready, and does not wait for clients that dawdle."""
 
-    def __init__(self, config: uvicorn.Config, app: App, on_ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
-        self._app = app
         self._on_ready = on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -84,6 +83,14 @@ class _Server(uvicorn.Server):
         if counter % _LOOK_TICKS == 0:
             hang_up_on_late(self.server_state.connections, asyncio.get_running_loop().time())
         return await super().on_tick(counter)
+
+
+class _Server(ImpatientServer):
+    """A server whose watches end with it, and that ends in order."""
+
+    def __init__(self, config: uvicorn.Config, app: App, on_ready: Callable[[], None]) -> None:
+        super().__init__(config, on_ready)
+        self._app = app
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

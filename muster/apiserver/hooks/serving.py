@@ -14,15 +14,13 @@ from typing import Any
 
 import uvicorn
 
-from muster.apiserver.connections import hang_up_on_late
 from muster.apiserver.requests import Message, Receive
 from muster.apiserver.sending import Send
-from muster.apiserver.server import http_settings
+from muster.apiserver.server import ImpatientServer, http_settings
 from muster.store.clock import Clock
 
 FILES = ("tls.crt", "tls.key")  # as cert-manager and Kubernetes' own Secrets call them
 FILES_LOOKED_AT_S = 10.0
-_LOOK_TICKS = 50  # of a tenth of a second: how often connections are looked at
 Application = Callable[[Message, Receive, Send], Coroutine[Any, Any, None]]
 log = logging.getLogger(__name__)
 
@@ -73,21 +71,8 @@ async def follow_files(folder: Path, served: ServedCertificate, clock: Clock) ->
         await clock.sleep(FILES_LOOKED_AT_S)
 
 
-class _Server(uvicorn.Server):
+class _Server(ImpatientServer):
     """A server within a process that does other things, too: signals are not its business."""
-
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._on_ready = on_ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._on_ready()
-
-    async def on_tick(self, counter: int) -> bool:
-        if counter % _LOOK_TICKS == 0:
-            hang_up_on_late(self.server_state.connections, asyncio.get_running_loop().time())
-        return await super().on_tick(counter)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from muster.model.definitions import root
 from muster.model.shapes import Amount, Flag, ListOf, MapOf, Moment, Struct, Text, Whole
+from muster.model.shapes_conditions import CONDITION
 from muster.model.shapes_notation import fields, listed
 from muster.model.shapes_pod import LABEL_SELECTOR
-from muster.model.texts import CONDITION_REASON, DNS_SUBDOMAIN, QUALIFIED_NAME
+from muster.model.texts import DNS_SUBDOMAIN
 
 TEXT = Text()
 COUNT = Whole(least=0)
@@ -111,23 +112,12 @@ _MEMBER_SELECTOR = Struct(
     }
 )
 _MEMBER = Struct(fields={"selector": _MEMBER_SELECTOR, "type": Text(choices=("Node", "HyperNode"))}, required=("type",))
-_HYPER_NODE_CONDITION = Struct(
-    fields={
-        "lastTransitionTime": Moment(),
-        "message": Text(most=32768),
-        "observedGeneration": Whole(least=0, is_long=True),
-        "reason": Text(least=1, most=1024, form=CONDITION_REASON),
-        "status": Text(choices=("True", "False", "Unknown")),
-        "type": Text(most=316, form=QUALIFIED_NAME),
-    },
-    required=("lastTransitionTime", "message", "reason", "status", "type"),
-)
 HYPER_NODE = root(
     spec=Struct(
         fields={"members": ListOf(item=_MEMBER, least=1), "tier": UNSIZED_COUNT, "tierName": SHORT_TEXT},
         required=("tier",),
     ),
-    status=Struct(fields={"conditions": ListOf(item=_HYPER_NODE_CONDITION), "nodeCount": Whole(least=0, is_long=True)}),
+    status=Struct(fields={"conditions": ListOf(item=CONDITION), "nodeCount": Whole(least=0, is_long=True)}),
 )
 
 _CPU = Struct(fields=dict.fromkeys(("core", "numa", "socket"), UNSIZED_COUNT))
