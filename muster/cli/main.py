@@ -7,6 +7,7 @@ import typer
 from muster import __version__
 from muster.cli.backup import backup, restore
 from muster.cli.demo import demo
+from muster.cli.extender import extender
 from muster.cli.inputs import FilesCommand
 from muster.cli.lint import lint
 from muster.cli.manage import manage
@@ -24,6 +25,7 @@ app.command(cls=FilesCommand)(plan)
 app.command(cls=FilesCommand)(lint)
 app.command()(up)
 app.command()(manage)
+app.command()(extender)
 app.command()(demo)
 app.command()(backup)
 app.command()(restore)

@@ -31,7 +31,7 @@ MOST_WAITING = 1_000
 WAIT_S = 9.0  # less than an API server waits for an answer
 
 
-class _Room:
+class Room:
     """Room for so many at once; others wait."""
 
     def __init__(self, most: int) -> None:
@@ -66,8 +66,8 @@ class HookApp:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._room = _Room(MOST_AT_ONCE)
-        self._list_room = _Room(MOST_LISTS_AT_ONCE)
+        self._room = Room(MOST_AT_ONCE)
+        self._list_room = Room(MOST_LISTS_AT_ONCE)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""

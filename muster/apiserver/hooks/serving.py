@@ -7,20 +7,22 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import uvicorn
 
 from muster.apiserver.connections import hang_up_on_late
-from muster.apiserver.hooks.asgi import HookApp
+from muster.apiserver.requests import Message, Receive
+from muster.apiserver.sending import Send
 from muster.apiserver.server import http_settings
 from muster.store.clock import Clock
 
 FILES = ("tls.crt", "tls.key")  # as cert-manager and Kubernetes' own Secrets call them
 FILES_LOOKED_AT_S = 10.0
 _LOOK_TICKS = 50  # of a tenth of a second: how often connections are looked at
+Application = Callable[[Message, Receive, Send], Awaitable[None]]
 log = logging.getLogger(__name__)
 
 
@@ -33,6 +35,11 @@ class ServedCertificate:
         self.context.set_alpn_protocols(["http/1.1"])
         self._shown: tuple[bytes, bytes] | None = None
         self.is_there = asyncio.Event()
+
+    def ask_clients(self, authorities: str) -> None:
+        """Have clients that show a certificate show one that these authorities vouch for."""
+        self.context.verify_mode = ssl.CERT_OPTIONAL
+        self.context.load_verify_locations(cadata=authorities)
 
     def show(self, certificate: bytes, key: bytes) -> bool:
         """Show a certificate from now on; says whether it is another than before. Raises `ssl.SSLError`."""
@@ -92,7 +99,7 @@ class _Server(uvicorn.Server):
 
 
 async def serve_hooks(
-    app: HookApp, listening: socket.socket, served: ServedCertificate, on_ready: Callable[[], None] = lambda: None
+    app: Application, listening: socket.socket, served: ServedCertificate, on_ready: Callable[[], None] = lambda: None
 ) -> None:
     """Answer reviews until cancelled; what was begun by then is answered."""
     await served.is_there.wait()
