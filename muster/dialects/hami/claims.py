@@ -13,11 +13,11 @@ from dataclasses import replace
 
 from muster.dialects.hami.filter import HeldShares
 from muster.dialects.hami.read import ENDED, held_shares
-from muster.dialects.hami.requests import containers_of, requests_of
+from muster.dialects.hami.requests import containers_of, init_count, requests_of
 from muster.dialects.hami.settings import ASSIGNED_AT, ASSIGNED_NODE
 from muster.engine.contracts import Vendor
 from muster.engine.devices_order import is_of_vendor
-from muster.model.device import Card, Device, DeviceRequest, Share, take
+from muster.model.device import Card, Device, DeviceRequest, Share, standing_shares, take
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields, shown
 
@@ -104,15 +104,25 @@ def claim_problem(
         try:
             # Others than NVIDIA round amounts up and join containers in ways of their own.
             claims = container_claims(pod, vendor) if vendor.is_counted else ()
-            held = held_shares(pod, (vendor,))
+            standing = _standing(pod, vendor, claims)
         except InvalidObject as problem:
             return str(problem)
-        standing = held.shares[vendor.name] if held is not None else ()
         found = [_share_problem(*claim, known) for claim in claims]
         found += [_room_problem(share, cards.get(share.uuid)) for share in standing]
         if told := next(filter(None, found), ""):
             return told
     return ""
+
+
+def _standing(
+    pod: Fields, vendor: Vendor, claims: Sequence[tuple[str, tuple[Share, ...], DeviceRequest]]
+) -> tuple[Share, ...]:
+    """What a pod holds of each card; exact where it is known whose each entry is."""
+    if claims:
+        first = {one.text("name") for one in containers_of(pod)[: init_count(pod)]}
+        return standing_shares(tuple(shares for _, shares, _ in claims), sum(name in first for name, _, _ in claims))
+    held = held_shares(pod, (vendor,))
+    return held.shares[vendor.name] if held is not None else ()
 
 
 def _share_problem(
