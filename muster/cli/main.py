@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from muster import __version__
+from muster.cli.agent import agent
 from muster.cli.backup import backup, restore
 from muster.cli.demo import demo
 from muster.cli.extender import extender
@@ -26,6 +27,7 @@ app.command(cls=FilesCommand)(lint)
 app.command()(up)
 app.command()(manage)
 app.command()(extender)
+app.command()(agent)
 app.command()(demo)
 app.command()(backup)
 app.command()(restore)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from muster.agent.cards import FoundCard, NoInventory
+from muster.agent.watching import Use
 from muster.model.device import PARTITIONED, PartitionProfile, Placement
 
 NAME = "NVIDIA"
@@ -43,6 +44,17 @@ class NvidiaInventory:
                 nvml, handles, [_text(nvml.said("nvmlDeviceGetUUID", one, otherwise="")) for one in handles]
             )
             return [machine.card(index) for index in range(count)]
+
+    def uses(self) -> Sequence[Use]:
+        """The memory that each process has of each card, as the driver tells."""
+        with self._opened() as nvml:
+            uses = []
+            for index in range(nvml.said("nvmlDeviceGetCount", otherwise=0)):
+                handle = nvml.said("nvmlDeviceGetHandleByIndex", index)
+                uuid = _text(nvml.said("nvmlDeviceGetUUID", handle, otherwise=""))
+                for one in nvml.said("nvmlDeviceGetComputeRunningProcesses", handle, otherwise=()):
+                    uses.append(Use(uuid, int(one.pid), int(one.usedGpuMemory or 0) >> _MIB))
+            return uses
 
     @contextmanager
     def _opened(self) -> Iterator[_Asked]:

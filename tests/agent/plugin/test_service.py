@@ -245,7 +245,7 @@ def test_messages_that_are_none_do_not_end_the_plugin(tmp_path):
             b"\xff" * 40,
             b"\x0a\xff\xff\xff\xff\x0f",
             b"\x0a\x05ab",
-            encoded(messages.ALLOCATE, {}) + b"\x08",
+            b"\x08",
         ):
             ask = world.kubelet._channel.unary_unary(f"/{messages.PLUGIN}/Allocate")
             with pytest.raises(Exception):  # noqa: B017
