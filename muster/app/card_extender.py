@@ -20,14 +20,15 @@ from muster.apiserver.cards.callers import LEAST_TOKEN, Callers, digest
 from muster.apiserver.cards.knowledge import FOLLOWED, Knowledge
 from muster.apiserver.hooks.serving import ServedCertificate, follow_files, serve_hooks
 from muster.apiserver.server import CannotListen, listen
-from muster.app.vendor_settings import KEY, known_vendors
+from muster.app.vendor_settings import vendors_by
 from muster.controllers.kube_feed import KubeFeed
 from muster.controllers.view import View
 from muster.dialects.hami.filter import FilterState
 from muster.dialects.hami.settings import HamiSettings
 from muster.engine.contracts import Vendor
-from muster.model.documents import Document
+from muster.model.documents import parse_value
 from muster.model.errors import InvalidObject
+from muster.model.fields import Fields
 from muster.store.binding import Binding
 from muster.store.clock import Clock, RealClock
 from muster.store.kinds import Object
@@ -140,14 +141,8 @@ def _text(path: Path, option: str) -> str:
 def configured_vendors(path: Path | None) -> tuple[Vendor, ...]:
     """The makers of cards under HAMi's device configuration; raises `InvalidObject` with the first that is wrong."""
     if path is None:
-        return known_vendors(()).vendors
-    text = _text(path, "--device-config")
-    config_map = {"kind": "ConfigMap", "metadata": {"name": str(path)}, "data": {KEY: text}}
-    known = known_vendors([Document(config_map, str(path), 1)])
-    if known.refused:
-        first = known.refused[0]
-        raise InvalidObject(f"{path}: {first.path}", first.problem, first.hint)
-    return known.vendors
+        return vendors_by({}, "")
+    return vendors_by(Fields.of(parse_value(_text(path, "--device-config"), str(path))).values, str(path))
 
 
 async def run_extender(options: CardOptions, on_ready: Callable[[int], None]) -> None:

@@ -29,6 +29,7 @@ from muster.apiserver.rights.first_roles import first_roles
 from muster.apiserver.rights.submission import Submission
 from muster.apiserver.rights.tokens import signing_key_in
 from muster.apiserver.server import listen, serve, tls_of
+from muster.app.card_admission import card_webhook
 from muster.app.collector import settle_collector
 from muster.app.config import Configuration
 from muster.app.first_objects import first_objects
@@ -114,7 +115,12 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
             objects=objects,
             catalog=served,
             clock=clock,
-            admission=Admission(store, jobs=jobs, has_accounts=options.has_accounts and options.is_living),
+            admission=Admission(
+                store,
+                jobs=jobs,
+                cards=card_webhook(options.configuration.cards, ""),
+                has_accounts=options.has_accounts and options.is_living,
+            ),
             ownership=ownership,
             key=signing_key_in(files.signing_key),
             on_definitions=definitions.settle,
