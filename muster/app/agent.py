@@ -104,7 +104,7 @@ class NodeApi:
                 with suppress(Conflict):
                     await self.write(found, annotations=letting_go)
                     return
-        except StoreError as problem:
+        except (StoreError, InvalidObject) as problem:
             log.warning("pod %s has its cards, which could not be written down: %s", grant.pod, problem)
 
     async def write(
@@ -195,18 +195,25 @@ class Agent:
 
     async def _watch(self, cards: Sequence[FoundCard], now_s: float) -> None:
         uses = await asyncio.to_thread(_uses, self._inventory)
-        pods = {use.process: pod_of(_cgroup(use.process)) for use in uses}
-        lines = compared(uses, pods, list(self._service.grants.given.values()))
-        for line in self._overuse.lasting(lines, now_s):
-            self._violations += 1
-            log.warning("pod %s uses %d MiB of %s and was given %d", line.pod, line.used_mib, line.card, line.given_mib)
-            if self._options.evicts and line.pod:
-                await self._api.evict(line)
+        lines = self.compare(uses, {use.process: pod_of(_cgroup(use.process)) for use in uses})
+        await self.judge(lines, now_s)
         if self._options.metrics is not None:
             text = figures_text(self._options.node, cards, lines, self._violations)
             half = self._options.metrics.with_suffix(".half")
             half.write_text(text)
             half.replace(self._options.metrics)
+
+    def compare(self, uses: Sequence[Use], pods: Mapping[int, str]) -> list[Line]:
+        """What pods use beside what they were given; `pods` are uids by process."""
+        return compared(uses, pods, self._service.grants.given.values())
+
+    async def judge(self, lines: Sequence[Line], now_s: float) -> None:
+        """Tell of those who use too much for too long, and have them leave where that is wanted."""
+        for line in self._overuse.lasting(lines, now_s):
+            self._violations += 1
+            log.warning("pod %s uses %d MiB of %s and was given %d", line.pod, line.used_mib, line.card, line.given_mib)
+            if self._options.evicts and line.pod:
+                await self._api.evict(line)
 
 
 def _uses(inventory: Inventory) -> Sequence[Use]:

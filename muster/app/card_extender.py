@@ -31,6 +31,7 @@ from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
 from muster.store.binding import Binding
 from muster.store.clock import Clock, RealClock
+from muster.store.errors import Conflict
 from muster.store.kinds import Object
 from muster.store.kube import Kube, problem_of
 from muster.store.kube_client import KubeClient
@@ -93,8 +94,12 @@ async def annotate(kube: Kube, key: Key, metadata: Mapping[str, object]) -> None
     within = f"/namespaces/{quote(key.namespace, safe='')}" if key.namespace else ""
     path = f"/api/v1{within}/{key.resource}/{quote(key.name, safe='')}"
     answer = await kube.ask("PATCH", path, body=_encode({"metadata": metadata}), content_type=_MERGE)
-    if not answer.is_good:
-        raise problem_of(key, answer)
+    if answer.is_good:
+        return
+    problem = problem_of(key, answer)
+    if isinstance(problem, InvalidObject) and problem.path == "metadata.uid":
+        raise Conflict(key, "it is another of the same name by now")
+    raise problem
 
 
 # Starting ------------------------------------------------------------------------------------------------------------
