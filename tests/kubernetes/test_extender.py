@@ -21,7 +21,7 @@ from muster.dialects.hami.node_lock import AGENT, BY_UID, FENCE
 from muster.model.fields import Fields
 from muster.vendors.nvidia import shares_of
 from tests.apiserver.cards.world import a_node, a_pod
-from tests.kubernetes.plane import POLL_S, STOP_S, Plane, free_ports, process
+from tests.kubernetes.plane import POLL_S, STOP_S, Plane, free_ports, process, started
 
 WAIT_S = 120.0
 SCHEDULER = "hami-scheduler"
@@ -92,11 +92,13 @@ def until(read: Any, is_done: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def world(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+def world(real_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    """A control plane of its own: its nodes and its scheduler are nobody else's."""
     folder = tmp_path_factory.mktemp("extender")
-    [port] = free_ports(1)
-    with extender(plane, folder, port), process(folder, "kube-scheduler", scheduler_flags(plane, folder, port)):
-        yield plane
+    with started(tmp_path_factory.mktemp("plane")) as plane:
+        [port] = free_ports(1)
+        with extender(plane, folder, port), process(folder, "kube-scheduler", scheduler_flags(plane, folder, port)):
+            yield plane
 
 
 def made_node(plane: Plane, name: str, cards: int, **annotations: str) -> None:
