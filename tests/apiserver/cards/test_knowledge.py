@@ -22,12 +22,12 @@ class World:
         self.revision = 0
 
     def put(self, resource, *objects):
-        self.revision += 1
         records = [self._record(resource, one) for one in objects]
         self.view.learn_all(resource, records, self.revision)
         return self.knowledge.state()
 
     def _record(self, resource, one):
+        self.revision += 1
         metadata = one["metadata"]
         key = Key(resource, metadata.get("namespace", ""), metadata["name"])
         value = msgspec.json.encode(one)
