@@ -103,7 +103,7 @@ class Elector:
             try:
                 wait_s = await self._tried()
             except StoreError as problem:
-                log.info("%s could not ask for the lease: %s", self.identity, problem)
+                log.warning("%s could not ask for the lease: %s", self.identity, problem)
                 wait_s = None
             if wait_s is not None:
                 return wait_s

@@ -12,7 +12,7 @@ from muster.engine.placing import Placing
 from muster.engine.quota import fits, lowest_fitting_height
 from muster.engine.state import EngineState
 from muster.engine.tree import QuotaNode
-from muster.engine.victims import Preemptor, Victim, VictimSearch
+from muster.engine.victims import CODES, Candidate, Claim, Preemptor, Victim, VictimSearch, fits_with
 from muster.model.plan import Decision, Plan
 from muster.model.reason import Verdict
 from muster.model.resources import Amounts, FlavorResource
@@ -108,7 +108,7 @@ class Cycle:
             contested=assignment.contested(),
             has_place=(lambda: placing.has_place(assignment)) if placing is not None else None,
         )
-        return self._find_victims(preemptor)
+        return self._find_victims(preemptor) if placing is None else self._victims_for_places(preemptor)
 
     def _victims_for_slots(self, placing: Placing, assignment: Assignment) -> list[Victim]:
         """Those who leave for the quota, and then those who have slots that are missing still."""
@@ -127,12 +127,37 @@ class Cycle:
         self.take_out(victims)
         more: list[Victim] | None = []
         if not placing.has_place(assignment):
-            candidates = self.search.candidates(preemptor) if self._may_preempt_now(placing.queue) else []
+            candidates = self._leaving_anyway()
+            if self._may_preempt_now(placing.queue):
+                candidates += self.search.candidates(preemptor)
             more = placing.slot_victims(
                 assignment, candidates, lambda *parts: self.search.are_worth_taking(preemptor, *parts)
             )
         self.ledger.rollback(mark)
         return victims + more if more is not None else []
+
+    def _leaving_anyway(self) -> list[Candidate]:
+        """Those whose places are waited for by anybody's right: they leave, and no quota counts them any more."""
+        leavers = self.state.holders.leaving_uncounted()
+        return [Candidate(one, Claim.LEAVING) for one in leavers if not self.ledger.is_gone(one.workload.key)]
+
+    def _victims_for_places(self, preemptor: Preemptor) -> list[Victim]:
+        """Who has to leave where a topology decides: those who do anyway are waited for before anybody is told to."""
+        leavers = [Victim(one.holder, CODES[one.claim]) for one in self._leaving_anyway()]
+        if not leavers:
+            return self._find_victims(preemptor)
+        mark = self.ledger.checkpoint()
+        self.take_out(leavers)
+        does_fit = fits_with(preemptor, may_borrow=True)
+        victims = [] if does_fit else self._find_victims(preemptor)
+        self.ledger.rollback(mark)
+        if not does_fit and not victims:
+            return []
+        mark = self.ledger.checkpoint()
+        self.take_out(victims)
+        is_enough = bool(victims) and fits_with(preemptor, may_borrow=True)
+        self.ledger.rollback(mark)
+        return victims if is_enough else leavers + victims
 
     def _find_victims(self, preemptor: Preemptor) -> list[Victim]:
         if not self._may_preempt_now(preemptor.queue):

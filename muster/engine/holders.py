@@ -123,6 +123,7 @@ class Holders:
         self._by_queue: dict[str, dict[str, Holder]] = {}
         self._by_key: dict[str, Holder] = {}
         self._priorities: dict[str, dict[int, int]] = {}  # by queue: how many workloads of each priority
+        self._leaving: dict[str, None] = {}  # those that were told to go
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -135,6 +136,11 @@ class Holders:
 
     def all(self) -> Iterable[Holder]:
         return self._by_key.values()
+
+    def leaving_uncounted(self) -> Iterator[Holder]:
+        """Those that leave their nodes and that no quota counts any more: pods that outlive what their job held."""
+        holders = (self._by_key[key] for key in self._leaving)
+        return (holder for holder in holders if holder.queue.queue.is_unlimited)
 
     def add(self, holder: Holder) -> None:
         assert holder.workload.key not in self._by_key, f"{holder.workload.key} holds quota already"
@@ -152,6 +158,10 @@ class Holders:
         counts[priority] = counts.get(priority, 0) + sign
         if not counts[priority]:
             del counts[priority]
+        if holder.workload.is_evicted and sign > 0:
+            self._leaving[holder.workload.key] = None
+        else:
+            self._leaving.pop(holder.workload.key, None)
 
     def replace(self, holder: Holder) -> None:
         """Keep what is charged and remember the newer object."""

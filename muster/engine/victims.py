@@ -32,6 +32,7 @@ class Claim(Enum):
     RECLAIM = "reclaim"  # the request fits in quota that the preemptor's side of the tree brings
     WITHOUT_BORROWING = "without borrowing"  # only if the preemptor's queue then stays within its share
     WHILE_BORROWING = "while borrowing"  # even if it then borrows
+    LEAVING = "leaving"  # it leaves in any case, and is waited for
 
 
 CODES: Mapping[Claim, Code] = {
@@ -39,6 +40,7 @@ CODES: Mapping[Claim, Code] = {
     Claim.RECLAIM: Code.RECLAIMED,
     Claim.WITHOUT_BORROWING: Code.RECLAIMED,
     Claim.WHILE_BORROWING: Code.RECLAIMED_WHILE_BORROWING,
+    Claim.LEAVING: Code.PREEMPTED_IN_QUEUE,
 }
 
 

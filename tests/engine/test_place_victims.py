@@ -233,3 +233,55 @@ def test_rack_by_labels_is_cleared_too():
     state = placing_state(plain_queue(), *nodes, *low, workload("w", pod_sets=(pods,), queue=PLAIN, priority=5))
     assert set(evicted(run_cycle(state))) == {"r"}
     assert started(run_cycle(state)) == {"w": {"a": 1, "b": 1}}
+
+
+# Who leaves anyway ---------------------------------------------------------------------------------------------------
+
+
+def leaving_pod(name, *slots):
+    """A pod that outlives what its job held: no quota counts it, and it is on its way out."""
+    return replace(runs(name, *slots, queue=PLAIN), is_evicted=True)
+
+
+@pytest.mark.parametrize("within", ["Never", "LowerPriority"])
+@pytest.mark.parametrize("racks", [False, True], ids=["nodes", "racks"])
+def test_the_place_of_a_pod_that_leaves_is_waited_for(within, racks):
+    """Else whoever is smaller gets what the first in line could have in a moment, and is sent away again for it."""
+    home = queue("team-a", gpus=99, preemption=preempts(within=LOWER) if within == "LowerPriority" else preempts())
+    machines = [machine(name, 2, rack="1") for name in ("a", "b")]
+    flavor = Flavor(name="default", topology="racks", topology_levels=LEVELS) if racks else Flavor(name="default")
+    topology = TopologyRequest(required=RACK) if racks else None
+    big = workload("big", pod_sets=(pod_set(count=2, gpus=2, topology=topology),), priority=5)
+    small = workload("small", priority=1, pod_sets=(pod_set(gpus=1, topology=topology),))
+    pod = leaving_pod("old", on("b", 0))
+    state = placing_state(home, plain_queue(), *machines, flavor, big, small, pod)
+    for _ in range(3):
+        plan = run_cycle(state)
+        assert (started(plan), evicted(plan)) == ({}, {})
+        assert waits(plan)["big"] is Code.WAITING_FOR_PREEMPTED_WORKLOADS
+    state.drop(pod.key)
+    run_until_quiet(state)
+    assert where(state, "big") == {"a": 1, "b": 1}
+    assert where(state, "small") == {}
+    assert not list(violations(state))
+
+
+def test_nobody_is_told_to_go_where_one_that_leaves_is_enough():
+    pod = leaving_pod("old", on("b", 0), on("b", 1))
+    state = placing_state(
+        HOME, plain_queue(), machine("a", 2), machine("b", 2), runs("low", on("a", 0), on("a", 1)), pod
+    )
+    state.take(workload("w", gpus=2, priority=5))
+    assert evicted(run_cycle(state)) == {}
+    state.drop(pod.key)
+    assert started(run_cycle(state)) == {"w": {"b": 1}}
+
+
+def test_one_that_never_leaves_is_given_up_on():
+    """What a dead node holds is not waited for longer than victims are: others get the rest meanwhile."""
+    small = workload("small", priority=1, queued_at=1)
+    big = workload("big", pods=2, gpus=2, priority=5)
+    pod = leaving_pod("old", on("b", 0))
+    state = placing_state(HOME, plain_queue(), machine("a", 2), machine("b", 2), big, small, pod)
+    plans = [run_cycle(state, after_s=60) for _ in range(12)]
+    assert any(started(plan) == {"small": {"a": 1}} or started(plan) == {"small": {"b": 1}} for plan in plans)

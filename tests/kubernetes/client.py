@@ -43,7 +43,7 @@ class Client:
     url: str
     token: str = ""
     ca_file: Path | None = None
-    timeout_s: float = 30.0
+    timeout_s: float = 120.0
     headers: tuple[tuple[str, str], ...] = ()  # that every request has, such as whom to act as
 
     def request(

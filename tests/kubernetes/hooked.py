@@ -29,7 +29,7 @@ from tests.kubernetes.plane import POLL_S, Plane, free_ports
 from tests.support import shared
 
 Json = dict[str, Any]
-HEARD_S = 120.0
+HEARD_S = 300.0
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 KINDS = ("clusterqueues", "localqueues", "resourceflavors", "workloads", "workloadpriorityclasses")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from tests.kubernetes.plane import POLL_S, STOP_S, Plane
 from tests.support import shared
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-SERVED_S = 180.0
+SERVED_S = 300.0
 
 
 def with_definitions(plane: Plane) -> None:
@@ -45,8 +46,8 @@ def managed(plane: Plane, folder: Path, *arguments: str) -> Iterator[subprocess.
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         try:
             assert process.stdout is not None, "it is piped"
-            first = process.stdout.readline()
-            if not first.startswith("Muster manages"):
+            ready, _, _ = select.select([process.stdout], [], [], SERVED_S)
+            if not ready or not process.stdout.readline().startswith("Muster manages"):
                 raise RuntimeError((folder / "manage.log").read_text()[-2000:])
             yield process
         finally:

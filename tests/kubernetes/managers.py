@@ -15,9 +15,11 @@ from typing import Any
 from tests.kubernetes.plane import STOP_S, Plane
 
 Json = dict[str, Any]
-PATIENCE_S = 120  # a machine that is busy with other things takes its time
+PATIENCE_S = 300  # a machine that is busy with other things takes its time
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
+QUEUES = f"{KUEUE}/clusterqueues"
 WORKLOADS = f"{KUEUE}/namespaces/default/workloads"
+DONE_AT = "2030-01-31T12:00:00Z"
 NODES_FILE = "pools: [{name: cpu, count: 3, capacity: {cpu: '8'}}]\n"
 
 
@@ -43,9 +45,9 @@ class Manager:
         return time.monotonic()
 
     def wait_until_standing(self) -> None:
-        """Wait until it has seen that another leads, and has said so."""
+        """Wait until it has seen who leads, and has said so."""
         deadline_s = time.monotonic() + PATIENCE_S
-        while "waits for" not in self.told():
+        while not any(word in self.told() for word in ("waits for", "leads, and")):
             assert time.monotonic() < deadline_s and self._process.poll() is None, self.told()
             select.select([], [], [], 0.05)
 
@@ -90,10 +92,10 @@ def managers(plane: Plane, folder: Path) -> Iterator[Callable[..., Manager]]:
 
 
 def queue(name: str, cpus: int) -> list[Json]:
-    """A cluster queue with its flavor and its local queue."""
+    """A cluster queue that admits in order, with its flavor and its local queue."""
     flavor = {"name": name, "resources": [{"name": "cpu", "nominalQuota": cpus}]}
     group = {"coveredResources": ["cpu"], "flavors": [flavor]}
-    spec = {"namespaceSelector": {}, "resourceGroups": [group]}
+    spec = {"namespaceSelector": {}, "resourceGroups": [group], "queueingStrategy": "StrictFIFO"}
     return [
         _object("ResourceFlavor", name, {}),
         _object("ClusterQueue", name, spec),
@@ -142,7 +144,26 @@ def wait_for(plane: Plane, path: str, holds: Callable[[dict[str, Json]], bool]) 
     raise AssertionError(f"it did not come to that: {sorted(found)}")
 
 
+def finish(plane: Plane, name: str) -> None:
+    """Say of a workload that its work is done, as the controller of a job does."""
+    done = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": "", "lastTransitionTime": DONE_AT}
+    given = {**_object("Workload", name, {}), "status": {"conditions": [done]}}
+    del given["spec"]
+    path = f"{WORKLOADS}/{name}/status?fieldManager=driver&force=true"
+    answer = plane.client.request("PATCH", path, given, content_type="application/apply-patch+yaml")
+    assert answer.status == 200, answer.body
+
+
 def is_reserved(one: Json) -> bool:
-    """Whether a workload has quota."""
+    """Whether a workload has quota, or had it to its end."""
+    return _has_condition(one, "QuotaReserved")
+
+
+def is_finished(one: Json) -> bool:
+    """Whether a workload is done."""
+    return _has_condition(one, "Finished")
+
+
+def _has_condition(one: Json, kind: str) -> bool:
     conditions = one.get("status", {}).get("conditions") or ()
-    return any(c["type"] == "QuotaReserved" and c["status"] == "True" for c in conditions)
+    return any(c["type"] == kind and c["status"] == "True" for c in conditions)

@@ -13,16 +13,17 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.kubernetes.build import NoControlPlane, program
 from tests.kubernetes.client import Client
 
-START_S = 60.0  # a control plane takes about 3; a machine that is busy with other things may take far longer
-STOP_S = 10.0
+START_S = 300.0  # a control plane takes about 3; a machine that is busy with other things may take far longer
+STOP_S = 60.0
 POLL_S = 0.02
+_PORTS = range(10_000, 32_000)  # below those that connections get: none takes one before its server does
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +177,10 @@ def _answers(plane: Plane, path: str) -> bool:
 def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on; all are held before any is given back, so that they differ."""
     with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        found: list[int] = []
+        while len(found) < count:
+            one = held.enter_context(socket.socket())
+            with suppress(OSError):  # somebody has it
+                one.bind(("127.0.0.1", secrets.choice(_PORTS)))
+                found.append(one.getsockname()[1])
+        return found

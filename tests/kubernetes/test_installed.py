@@ -25,7 +25,7 @@ KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 TEAM = "/api/v1/namespaces/team"
 JOBS = "/apis/batch/v1/namespaces/team/jobs"
 MERGE = "application/merge-patch+json"
-WAIT_S = 180
+WAIT_S = 300
 NOW = "2030-01-31T12:00:00Z"
 QUEUES: tuple[tuple[str, Object], ...] = (
     (f"{KUEUE}/resourceflavors", {"kind": "ResourceFlavor", "metadata": {"name": "any"}}),
@@ -100,6 +100,7 @@ def _account(plane: Plane, folder: Path) -> Plane:
     token = plane.kubectl("create", "token", "muster-controller-manager", "-n", NAMESPACE).strip()
     configuration = json.loads(plane.kubeconfig.read_text())
     configuration["users"][0]["user"] = {"token": token}
+    configuration["contexts"][0]["context"]["namespace"] = NAMESPACE  # as for a pod: the lease is there
     folder.mkdir()
     (folder / "kubeconfig").write_text(json.dumps(configuration))
     return Plane(url=plane.url, token=token, folder=folder)

@@ -25,7 +25,7 @@ def test_both_definitions_take_and_refuse_the_same(server: Client) -> None:
     taken = asked = 0
     for pair in pairs():
         define(server, pair)
-        changes = 200 if is_full_proof() else 10
+        changes = 200 if is_full_proof() else 5
         taken += compare(server, pair, changes=changes, seed="plane")
         asked += changes * len(pair.objects)
     assert asked / 10 < taken < asked * 9 / 10, "the changes are too wild or too tame to tell much"

@@ -19,7 +19,7 @@ from muster.app.demo.story import ANY, IS_DONE, Story, Target, Wanted, matching,
 from muster.store.kinds import Object
 from tests.e2e.process import Muster, started
 
-WAIT_S = 120  # for a machine with much else to do; each wait ends as soon as it may
+WAIT_S = 300  # for a machine with much else to do; each wait ends as soon as it may
 MERGE = "application/merge-patch+json"
 PLACES = {  # where the API has the objects of a resource, in two parts between which the namespace comes
     "jobs.batch": ("/apis/batch/v1", "/jobs"),
