@@ -29,7 +29,7 @@ class FoundCard:
     mode: str = ""
     profiles: tuple[PartitionProfile, ...] = ()  # the partitions that it can be cut into
     links: Mapping[str, int] = field(default_factory=dict)  # nearness to other cards, by their uuid
-    files: tuple[str, ...] = ()  # in /dev, that containers need to use it
+    files: tuple[str, ...] = ()  # in /dev, by which it is used
     used_mib: int = 0
     details: Mapping[str, str] = field(default_factory=dict)  # driver, bus and the like
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import subprocess
 import uuid
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 pytest.importorskip("grpc", reason="the extra muster[node] is not installed")
 
@@ -26,6 +28,7 @@ from muster.apiserver.cards.knowledge import FOLLOWED, Knowledge
 from muster.apiserver.cards.wire import BindArgs, FilterArgs
 from muster.app.agent import Agent, AgentOptions, NodeApi
 from muster.app.card_extender import KubeCards
+from muster.cli.main import app
 from muster.controllers.kube_feed import KubeFeed
 from muster.controllers.view import View
 from muster.dialects.hami.claims import PHASE, SUCCESS
@@ -40,7 +43,7 @@ from muster.store.records import Key
 from muster.vendors.nvidia import REGISTER, VENDOR
 from tests.agent.plugin.kubelet import FakeKubelet
 from tests.agent.plugin.world import RESOURCE, container
-from tests.e2e.process import Muster, started
+from tests.e2e.process import Muster, command, started
 
 WAIT_S = 120
 
@@ -175,6 +178,40 @@ def test_from_a_card_to_a_container(server, tmp_path):
         assert LOCK not in node.annotations
 
     played(server, tmp_path, story)
+
+
+def test_the_command_serves_a_node_without_cards_until_it_is_told_to_stop(server, tmp_path):
+    name = f"node-{uuid.uuid4().hex[:8]}"
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+    assert server.client.request("POST", "/api/v1/nodes", body).status == 201
+    config = {"config.json": '{"nodeconfig": [{"name": "other", "devicesplitcount": 3}]}'}
+    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": config}
+    assert server.client.request("POST", "/api/v1/namespaces/default/configmaps", made).status == 201
+    arguments = ["--kubeconfig", str(server.kubeconfig), "--node", name, "--hami-config", f"default/{name}"]
+    whole = command("agent", *arguments, "--runtime", "env", "--state", str(tmp_path / "state"))
+    with subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout is not None and running.stderr is not None
+            assert name in running.stdout.readline(), running.stderr.read()
+            annotations = server.client.request("GET", f"/api/v1/nodes/{name}").json["metadata"]["annotations"]
+            assert (annotations[REGISTER], annotations[AGENT]) == ("[]", "env")
+            running.terminate()
+            assert running.wait(WAIT_S) == 0
+        finally:
+            running.kill()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        pytest.param(("--runtime", "magic"), "--runtime", id="no such runtime"),
+        pytest.param(("--hami-config", "default/none"), "there is no ConfigMap", id="no such config map"),
+    ],
+)
+def test_mistakes_of_the_command_are_said(server, tmp_path, arguments, problem):
+    given = ["agent", "--kubeconfig", str(server.kubeconfig), "--node", "n", "--state", str(tmp_path), *arguments]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code and done.stderr.startswith("muster agent: ") and problem in done.stderr
 
 
 def test_a_pod_of_the_same_name_and_another_uid_is_not_written_to(server, tmp_path):

@@ -1,8 +1,9 @@
-"""What a container sees of its shares: variables, mounts, files, or all of that as a CDI file. Pure.
+"""What a container sees of its shares: variables and mounts, or both as a CDI file. Pure.
 
 The limits stand in a file that the container can read and not write, because a tenant can change its environment; the
 variables say the same for those who only look there. With CDI the container's runtime puts all of this in when the
-container is created, after the agent has settled whose it is.
+container is created, after the agent has settled whose it is. The cards and the driver's libraries come from NVIDIA's
+runtime, which goes by the variables.
 """
 
 from __future__ import annotations
@@ -41,7 +42,6 @@ class Sight:
 
     variables: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[tuple[str, str, bool], ...] = ()  # inside, on the machine, whether read-only
-    files: tuple[str, ...] = ()  # in /dev
 
 
 def share_key(ids: Iterable[str]) -> str:
@@ -96,7 +96,6 @@ def allocated(seen: Sight) -> dict[str, Any]:
             {"container_path": inside, "host_path": outside, "read_only": is_read_only}
             for inside, outside, is_read_only in seen.mounts
         ],
-        "devices": [{"container_path": one, "host_path": one, "permissions": "rw"} for one in seen.files],
     }
 
 
@@ -108,8 +107,6 @@ def cdi_name(key: str) -> str:
 def cdi_text(key: str, seen: Sight) -> str:
     """The CDI file of one container."""
     edits: dict[str, Any] = {"env": [f"{name}={value}" for name, value in sorted(seen.variables.items())]}
-    if seen.files:
-        edits["deviceNodes"] = [{"path": one} for one in seen.files]
     if seen.mounts:
         edits["mounts"] = [
             {
