@@ -18,6 +18,9 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 FAST := $(addprefix tests/,engine jobs policies scenarios test_project.py test_tidy.py)
 COMPARED := $(addprefix tests/,kubernetes e2e stories apiserver/pod_streams/test_kubectl.py)
+BESIDE := $(addprefix tests/kubernetes/test_,feed_contract.py hooks.py installed.py own_definitions.py own_hooked.py \
+	take_over.py) tests/stories/test_real_cluster.py
+OLDER := 1.35 1.34
 UV := uv==0.13.7
 LOCK_VENV := .lock-venv
 LOCK = $(LOCK_VENV)/bin/uv --cache-dir $(LOCK_VENV)/cache pip compile --quiet --python $(LOCK_VENV)/bin/python \
@@ -98,6 +101,17 @@ test-kubernetes: install  ## Compare with a real Kubernetes; needs Go and openss
 .PHONY: prove
 prove: install  ## The long proofs with all their cases.
 	MUSTER_PROVE=full $(PYTEST) -n $(WORKERS) --dist worksteal -m prove
+	@$(MAKE) prove-kubernetes
+
+.PHONY: prove-kubernetes
+prove-kubernetes: install  ## Run Muster beside each Kubernetes that it is for; building each takes a quarter of an hour.
+	@if $(BIN)/python -m tests.kubernetes.build; then \
+		MUSTER_KUBERNETES=1 MUSTER_PROVE=full $(PYTEST) -n $(WORKERS) --dist worksteal $(BESIDE) || exit 1; \
+		for version in $(OLDER); do \
+			echo "Kubernetes $$version"; \
+			MUSTER_KUBERNETES=$$version $(PYTEST) -n $(WORKERS) --dist worksteal $(BESIDE) || exit 1; \
+		done; \
+	else echo "SKIPPED: there is no real Kubernetes to run beside here, for the reason above." >&2; fi
 
 .PHONY: dst
 dst: install  ## Run a cluster in simulated time through storms of faults: make dst SEEDS=100, or SEED=17 for one of them.

@@ -16,7 +16,7 @@ import yaml
 from muster.apiserver.hooks.configurations import conversion
 from muster.app.config import Configuration
 from muster.app.hooks import configurations, reached_by_service
-from muster.app.rights import administrator_rules, cluster_rules, own_rules, reader_rules
+from muster.app.rights import administrator_rules, cluster_rules, metrics_rules, own_rules, reader_rules
 from muster.dialects.kueue import definitions as kueue
 from muster.dialects.volcano import definitions as volcano
 
@@ -50,6 +50,7 @@ def generated_files() -> dict[str, str]:
             {
                 "cluster": cluster_rules(),
                 "own": own_rules(),
+                "metrics": metrics_rules(),
                 "administrator": administrator_rules(),
                 "reader": reader_rules(),
             }

@@ -18,7 +18,7 @@ import msgspec
 from muster.apiserver.cards.asgi import CardApp, CardRules
 from muster.apiserver.cards.callers import LEAST_TOKEN, Callers, digest
 from muster.apiserver.cards.knowledge import FOLLOWED, Knowledge
-from muster.apiserver.hooks.serving import ServedCertificate, follow_files, serve_hooks
+from muster.apiserver.hooks.serving import ServedCertificate, follow_files, serve_beside
 from muster.apiserver.server import CannotListen, listen
 from muster.app.vendor_settings import vendors_by
 from muster.controllers.kube_feed import KubeFeed
@@ -186,7 +186,7 @@ async def answer_scheduler(kube: Kube, clock: Clock, options: CardOptions, on_re
 
     async def serve() -> None:
         await feed.ready()
-        await serve_hooks(app, listening, served, lambda: on_ready(port))
+        await serve_beside(app, listening, served, lambda: on_ready(port))
 
     try:
         async with asyncio.TaskGroup() as group:

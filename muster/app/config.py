@@ -132,6 +132,22 @@ class CardSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MonitoringSettings:
+    """Where figures and health are told, and how much; an address that is empty, or 0, is nowhere."""
+
+    metrics_address: str = ""
+    health_address: str = ""
+    liveness: str = "healthz"
+    readiness: str = "readyz"
+    has_resources: bool = False  # figures for each resource of each queue
+    has_local_queues: bool = True
+
+    @property
+    def is_on(self) -> bool:
+        return {self.metrics_address, self.health_address} - {"", "0"} != set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     """What a configuration amounts to; the defaults are those of no file at all."""
 
@@ -147,6 +163,7 @@ class Configuration:
     checks_queue_use: bool = False  # whether submitting to a queue needs the right to use it
     webhooks: WebhookSettings = field(default_factory=WebhookSettings)
     cards: CardSettings = field(default_factory=CardSettings)
+    monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
     asks_extenders: bool = False  # servers that a scheduler configuration among the objects names may be asked
     profile: Profile = DEFAULT
     tiers: Tiers | None = None  # None: those of the profile, which are built when they are needed
@@ -325,6 +342,7 @@ def _read_kueue(document: Mapping[str, Any], guards: PreemptionGuards) -> Config
         labels_to_copy=kueue.integrations.label_keys_to_copy,
         election=kueue.election,
         webhooks=_webhooks(Fields.of(document), Fields.of(kueue.rest)),
+        monitoring=_monitoring(Fields.of(document), Fields.of(kueue.rest)),
         notes=notes,
     )
 
@@ -341,6 +359,19 @@ def _webhooks(given: Fields, settled: Fields) -> WebhookSettings:
         secret=certificates.text("webhookSecretName") or own.secret,
         makes_certificates=settled.child("internalCertManagement").flag("enable"),
         folder=Path(server.text("certDir")) if server.text("certDir") else own.folder,
+    )
+
+
+def _monitoring(given: Fields, settled: Fields) -> MonitoringSettings:
+    """What a file says of figures; Kueue's default addresses would be in the way of others on people's machines."""
+    metrics, health = settled.child("metrics"), settled.child("health")
+    return MonitoringSettings(
+        metrics_address=given.child("metrics").text("bindAddress"),
+        health_address=given.child("health").text("healthProbeBindAddress"),
+        liveness=health.text("livenessEndpointName"),
+        readiness=health.text("readinessEndpointName"),
+        has_resources=metrics.flag("enableClusterQueueResources"),
+        has_local_queues=metrics.child("localQueueMetrics").flag("enable"),
     )
 
 

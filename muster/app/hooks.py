@@ -16,7 +16,7 @@ from muster.apiserver.hooks.asgi import HookApp
 from muster.apiserver.hooks.cluster import Cluster
 from muster.apiserver.hooks.configurations import Asking, Reached, webhook_configurations
 from muster.apiserver.hooks.keeping import Certificates
-from muster.apiserver.hooks.serving import ServedCertificate, follow_files, serve_hooks
+from muster.apiserver.hooks.serving import ServedCertificate, follow_files, serve_beside
 from muster.apiserver.server import CannotListen, listen
 from muster.app.card_admission import card_webhook
 from muster.app.config import Configuration
@@ -38,6 +38,7 @@ class HookOptions:
     own_user: str = ""  # as whom it writes
     reached: Reached | None = None  # None: as the service that the configuration names
     on_ready: Callable[[int], None] = field(default=lambda _port: None)  # told the port
+    served: ServedCertificate | None = None  # that others show, too
 
 
 def hook_rules(configuration: Configuration, own_user: str = "") -> HookRules:
@@ -89,7 +90,7 @@ class WebhookServer:
         self._options = options or HookOptions()
         self._settings = settings = configuration.webhooks
         self._app = HookApp(Rules(hook_rules(configuration, self._options.own_user), cluster))
-        self._served = ServedCertificate()
+        self._served = self._options.served or ServedCertificate()
         self._clock = clock
         self.certificates: Certificates | None = None  # None: somebody else keeps them as files
         if settings.makes_certificates:
@@ -106,7 +107,7 @@ class WebhookServer:
         settings = self._settings
         # Whoever asks is not asked who they are: answers follow from the question, and nothing is kept.
         try:
-            listening = listen(settings.host or _everywhere(), settings.port, is_authenticated=True)
+            listening = listen(settings.host or everywhere(), settings.port, is_authenticated=True)
         except CannotListen as problem:
             raise InvalidObject("webhook.port", str(problem), "give one that is free") from None
         port = listening.getsockname()[1]
@@ -116,12 +117,12 @@ class WebhookServer:
                 group.create_task(
                     keeping.run() if keeping else follow_files(settings.folder, self._served, self._clock)
                 )
-                serving = serve_hooks(self._app, listening, self._served, lambda: self._options.on_ready(port))
+                serving = serve_beside(self._app, listening, self._served, lambda: self._options.on_ready(port))
                 group.create_task(serving)
         finally:
             listening.close()
 
 
-def _everywhere() -> str:
+def everywhere() -> str:
     """All addresses of the machine, of both kinds where it has both."""
     return "::" if socket.has_dualstack_ipv6() else "0.0.0.0"

@@ -11,16 +11,19 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from muster.apiserver.hooks.configurations import Reached
+from muster.apiserver.hooks.serving import ServedCertificate
 from muster.app import played_nodes
 from muster.app.config import Configuration
+from muster.app.figures import Figures
 from muster.app.hook_cluster import KubeCluster
 from muster.app.hooks import HookOptions, WebhookServer
 from muster.app.job_control import JobControl, job_indexes, job_resources
+from muster.app.monitoring import Monitoring, Tokens, own_certificate
 from muster.app.played_nodes import PlayedNodes
 from muster.app.scheduling import INDEXES, Scheduling
 from muster.controllers.cache import RESOURCES
@@ -32,10 +35,11 @@ from muster.controllers.loop import Loop
 from muster.controllers.nodes.pools import Pool
 from muster.controllers.pace import Pace
 from muster.controllers.view import View
+from muster.model.election import Election
 from muster.store.clock import Clock, RealClock
 from muster.store.errors import StoreError
 from muster.store.identities import Identities
-from muster.store.kube import Kube, Limits
+from muster.store.kube import Guard, Kube, Limits, at_once
 from muster.store.kube_client import KubeClient
 from muster.store.kube_config import Access
 from muster.store.kube_events import TellingClient
@@ -60,32 +64,59 @@ class ManageOptions:
 
 async def run_beside(options: ManageOptions, on_ready: Callable[[], None]) -> None:
     """Manage a cluster until somebody asks the process to stop."""
-    clock = RealClock()
     stopped = asyncio.Event()
     for sign in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(sign, stopped.set)
-    chosen = options.configuration.election
     async with AsyncExitStack() as connections:
+        process = _Process(options, connections, RealClock())
+        await _until(stopped, run_together(*await process.works(on_ready)))
+
+
+class _Process:
+    """What runs in one process, each part by a connection of its own."""
+
+    def __init__(self, options: ManageOptions, connections: AsyncExitStack, clock: Clock) -> None:
+        self._options = options
+        self._connections = connections
+        self._clock = clock
+        self._served = ServedCertificate()
+        settings = options.configuration.monitoring
+        self._figures = Figures(settings) if settings.is_on else None
+
+    async def works(self, on_ready: Callable[[], None]) -> list[Coroutine[Any, Any, None]]:
+        """All that has to be run: every replica answers for the webhooks and tells of itself, and one acts."""
+        options, clock = self._options, self._clock
         works = []
+        if self._figures is not None:
+            tokens = Tokens(KubeClient(await self._connected(replace(options.limits, in_flight=2))), clock)
+            monitoring = Monitoring(options.configuration.monitoring, self._figures, tokens)
+            works.append(monitoring.run(self._served if options.hooks is not None else own_certificate(clock)))
         if options.hooks is not None:
-            # Every replica answers, by a connection for the webhooks alone: see `hook_cluster`.
-            hooks_kube = await connections.enter_async_context(Kube(options.access, clock, limits=options.limits))
-            works.append(answer_hooks(hooks_kube, clock, options.configuration, options.hooks))
-        if not chosen.is_on:
-            kube = await connections.enter_async_context(Kube(options.access, clock, limits=options.limits))
-            works.append(work(kube, clock, options, on_ready))
+            # Apart from what is written: see `hook_cluster`.
+            works.append(answer_hooks(await self._connected(options.limits), clock, options, self._served))
+        chosen = options.configuration.election
+        if chosen.is_on:
+            elector = await self._elector(replace(chosen, namespace=chosen.namespace or options.access.namespace))
+            limits = replace(options.limits, write_s=elector.election.request_s)
+            kube = await self._connected(limits, guard=elector.write)
+            works.append(elector.run(lambda: work(kube, clock, options, on_ready, figures=self._figures)))
+            works.append(_find(kube, options))
         else:
-            election = replace(chosen, namespace=chosen.namespace or options.access.namespace)
-            # By a way of its own: whoever has a lot to write has to be heard of all the same.
-            few = Limits(in_flight=2, timeout_s=election.request_s)
-            client = KubeClient(await connections.enter_async_context(Kube(options.access, clock, limits=few)))
-            identity = f"{socket.gethostname()}_{Identities().uid()}"
-            elector = Elector(ClientLeases(client, client.get, election), clock, identity=identity, election=election)
-            limits = replace(options.limits, write_s=election.request_s)
-            guarded = Kube(options.access, clock, limits=limits, guard=elector.write)
-            kube = await connections.enter_async_context(guarded)
-            works.append(elector.run(lambda: work(kube, clock, options, on_ready)))
-        await _until(stopped, run_together(*works))
+            kube = await self._connected(options.limits)
+            works.append(work(kube, clock, options, on_ready, figures=self._figures))
+        return works
+
+    async def _elector(self, election: Election) -> Elector:
+        # By a way of its own: whoever has a lot to write has to be heard of all the same.
+        client = KubeClient(await self._connected(Limits(in_flight=2, timeout_s=election.request_s)))
+        identity = f"{socket.gethostname()}_{Identities().uid()}"
+        return Elector(ClientLeases(client, client.get, election), self._clock, identity=identity, election=election)
+
+    async def _connected(self, limits: Limits, guard: Guard = at_once) -> Kube:
+        kube = Kube(self._options.access, self._clock, limits=limits, guard=guard)
+        if self._figures is not None:
+            self._figures.count_requests(lambda: kube.requests)
+        return await self._connections.enter_async_context(kube)
 
 
 async def _until(stopped: asyncio.Event, working: Coroutine[Any, Any, None]) -> None:
@@ -98,7 +129,7 @@ async def _until(stopped: asyncio.Event, working: Coroutine[Any, Any, None]) -> 
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def answer_hooks(kube: Kube, clock: Clock, configuration: Configuration, reached: Reached) -> None:
+async def answer_hooks(kube: Kube, clock: Clock, options: ManageOptions, served: ServedCertificate) -> None:
     """Answer the cluster's questions about objects on their way in, until cancelled; whoever leads or not."""
     cluster = KubeCluster(kube, clock)
     while True:
@@ -108,21 +139,34 @@ async def answer_hooks(kube: Kube, clock: Clock, configuration: Configuration, r
         except StoreError as problem:
             log.warning("the webhooks wait for the cluster: %s", problem)
             await clock.sleep(_ASKED_AGAIN_S)
-    options = HookOptions(own_user=own_user, reached=reached)
-    await run_together(cluster.run(), WebhookServer(configuration, cluster, clock, options).run())
+    known = HookOptions(own_user=own_user, reached=options.hooks, served=served)
+    await run_together(cluster.run(), WebhookServer(options.configuration, cluster, clock, known).run())
 
 
-async def work(kube: Kube, clock: Clock, options: ManageOptions, on_ready: Callable[[], None]) -> None:
+async def _find(kube: Kube, options: ManageOptions) -> None:
+    """Learn where the cluster has everything while another leads: that is half of what a successor has to ask."""
+    for resource in sorted(_followed(options)):
+        try:
+            await kube.where(resource)
+        except StoreError as problem:
+            log.info("where %s are will be asked again: %s", resource, problem)
+
+
+def _followed(options: ManageOptions) -> set[str]:
+    played = played_nodes.RESOURCES if options.pools else ()
+    return {*RESOURCES, *job_resources(options.configuration), *played}
+
+
+async def work(
+    kube: Kube, clock: Clock, options: ManageOptions, on_ready: Callable[[], None], *, figures: Figures | None = None
+) -> None:
     """Decide and write, from a list of everything on, until cancelled."""
     configuration = options.configuration
     ours = SCHEDULERS if configuration.schedulers is None else configuration.schedulers
     chosen = replace(configuration, schedulers=ours, pace=PACE)
     readings = Readings()
-    resources, indexes = {*RESOURCES, *job_resources(chosen)}, {**INDEXES, **job_indexes(chosen)}
-    if options.pools:
-        resources |= set(played_nodes.RESOURCES)
-        indexes |= played_nodes.INDEXES
-    feed = KubeFeed(kube, View(indexes, readings), clock, resources=resources, readings=readings)
+    indexes = {**INDEXES, **job_indexes(chosen), **(played_nodes.INDEXES if options.pools else {})}
+    feed = KubeFeed(kube, View(indexes, readings), clock, resources=_followed(options), readings=readings)
     client = TellingClient(KubeClient(kube, bound_seen=feed.bound_seen), clock, per_s=chosen.events_per_s)
     scheduling = Scheduling(feed, client, clock, configuration=chosen, think=asyncio.to_thread)
     jobs = JobControl(feed, client, clock, configuration=chosen)
@@ -137,4 +181,5 @@ async def work(kube: Kube, clock: Clock, options: ManageOptions, on_ready: Calla
         loops = (loop.run() for loop in beside_hooks)
         await run_together(*scheduling.works(), *jobs.works(), *nodes.works(), *loops)
 
-    await run_together(feed.run(), client.run(), decide())
+    with figures.of(feed) if figures is not None else nullcontext():
+        await run_together(feed.run(), client.run(), decide())

@@ -104,6 +104,11 @@ def own_rules() -> list[Object]:
     ]
 
 
+def metrics_rules() -> list[Object]:
+    """What is needed beside that where metrics are served: whoever reads them has to be known."""
+    return _rules({("tokenreviews.authentication.k8s.io", "create")})
+
+
 def administrator_rules() -> list[Object]:
     """What people need who set up queues and the like."""
     return _rules({(resource, verb) for resource in _dialect_resources() for verb in (*FOLLOW, *_CHANGE)})

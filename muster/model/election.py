@@ -48,4 +48,4 @@ class Election:
     @property
     def look_s(self) -> float:
         """How often a candidate looks: what it sees late it takes over late."""
-        return self.retry_s / 2
+        return self.retry_s / 4

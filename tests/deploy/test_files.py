@@ -13,7 +13,7 @@ import yaml
 from muster import __version__
 from muster.app.config import Configuration, parse_configuration
 from muster.app.job_control import managed_kinds
-from muster.app.rights import LEASE, administrator_rules, cluster_rules, own_rules, reader_rules
+from muster.app.rights import LEASE, administrator_rules, cluster_rules, metrics_rules, own_rules, reader_rules
 from muster.controllers.cache import RESOURCES
 from muster.dialects.kueue.configuration_schema import CONFIGURATIONS, HUB
 from muster.model.shapes import Struct
@@ -63,7 +63,7 @@ def test_definitions_fit_into_what_kubectl_notes_of_them() -> None:
 # Rights -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rules", [cluster_rules, own_rules, administrator_rules, reader_rules])
+@pytest.mark.parametrize("rules", [cluster_rules, own_rules, metrics_rules, administrator_rules, reader_rules])
 def test_no_right_is_for_everything(rules) -> None:
     for rule in rules():
         words = [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]

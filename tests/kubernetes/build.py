@@ -1,7 +1,8 @@
 """Builds the Go programs beside it once for each state of their source. Called by `plane`, by tools/ and by tests/e2e.
 
-`controlplane/` is a whole Kubernetes and its kubectl; `kubectl132/` is an older kubectl alone; tests/goclient is a
-controller as people write them; `helm/` names the version of Helm that the chart is checked with.
+`controlplane/` is a whole Kubernetes and its kubectl, of the newest version unless MUSTER_KUBERNETES names another of
+VERSIONS; `kubectl132/` is an older kubectl alone; tests/goclient is a controller as people write them; `helm/` names
+the version of Helm that the chart is checked with.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ HELM = Path(__file__).resolve().parent / "helm"
 OLDER_KUBECTL = Path(__file__).resolve().parent / "kubectl132"
 GO_CLIENT = ROOT / "tests" / "goclient"
 BUILT = ROOT / ".cache"
+WANTED = "MUSTER_KUBERNETES"  # a version, or anything else for the newest
+VERSIONS = {"1.36": "go.mod", "1.35": "go-1.35.mod", "1.34": "go-1.34.mod"}  # what says what each is built from
 BUILD_S = 1_500.0  # it takes thirteen minutes of one core, and sources that cannot be fetched take as long as they like
 
 
@@ -35,15 +38,19 @@ class NoControlPlane(Exception):
 @cache
 def kubernetes_version() -> str:
     """The version of Kubernetes that the program holds, such as v1.36.3."""
-    found = re.search(r"k8s\.io/kubernetes (v\S+)", (SOURCE / "go.mod").read_text())
-    assert found, "the control plane's go.mod names no Kubernetes"
+    found = re.search(r"k8s\.io/kubernetes (v\S+)", (SOURCE / _module()).read_text())
+    assert found, f"the control plane's {_module()} names no Kubernetes"
     return found[1]
+
+
+def _module() -> str:
+    return VERSIONS.get(os.environ.get(WANTED, ""), "go.mod")
 
 
 @cache
 def program() -> Path:
     """The built program; the first build takes minutes, each later call reads a few files."""
-    return _built(SOURCE, kubernetes_version())
+    return _built(SOURCE, kubernetes_version(), module=_module())
 
 
 @cache
@@ -70,18 +77,19 @@ def helm() -> Path:
     return _built(HELM, found[1], package="helm.sh/helm/v3/cmd/helm")
 
 
-def _built(source: Path, version: str, *, package: str = ".") -> Path:
+def _built(source: Path, version: str, *, package: str = ".", module: str = "go.mod") -> Path:
     digest = hashlib.sha256()
-    for path in sorted([*source.glob("*.go"), *source.glob("go.*")]):
+    stem = module.removesuffix(".mod")
+    for path in sorted([*source.glob("*.go"), *source.glob(f"{stem}.*")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    kept = BUILT / source.name
+    kept = BUILT / (source.name + stem.removeprefix("go"))
     target = kept / digest.hexdigest()[:16] / source.name
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         (kept / ".gitignore").write_text("*\n")  # big, and made anew at will
         with _only_one(target.parent / "lock"):
             if not target.exists():
-                _build(source, version, target, package=package)
+                _build(source, version, target, package=package, module=module)
     return target
 
 
@@ -93,7 +101,7 @@ def _only_one(path: Path) -> Iterator[None]:
         yield
 
 
-def _build(source: Path, version: str, target: Path, *, package: str) -> None:
+def _build(source: Path, version: str, target: Path, *, package: str, module: str) -> None:
     go = shutil.which("go")
     if go is None:
         raise NoControlPlane(f"needs Go to build {source.name}: install it, or put it on the PATH")
@@ -102,7 +110,7 @@ def _build(source: Path, version: str, target: Path, *, package: str) -> None:
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
     stamps = [f"-X {package}.{name}={value}" for package in packages for name, value in named.items()]
     unfinished = target.with_suffix(".unfinished")
-    command = [go, "build", "-trimpath", "-buildvcs=false", f"-ldflags=-s -w {' '.join(stamps)}"]
+    command = [go, "build", f"-modfile={module}", "-trimpath", "-buildvcs=false", f"-ldflags=-s -w {' '.join(stamps)}"]
     try:
         answer = subprocess.run(
             [*command, "-o", unfinished, package],

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from muster.app.config import parse_configuration
-from muster.app.rights import LEASE, cluster_rules, own_rules
+from muster.app.monitoring import METRICS
+from muster.app.rights import LEASE, cluster_rules, metrics_rules, own_rules
 from tests.kubernetes.build import NoControlPlane, helm
 from tests.kubernetes.client import Client
 from tests.kubernetes.managed import DEFINITIONS, wait_established
@@ -113,7 +114,19 @@ def test_certificates_can_come_from_cert_manager(helm_program: Path) -> None:
 
 def test_metrics_are_read_from_the_namespace_of_prometheus(helm_program: Path) -> None:
     objects = rendered(helm_program, "enablePrometheus=true", "metrics.prometheusNamespace=watchers")
-    assert len(of_kind(objects, "ServiceMonitor")) == 1
+    (monitor,) = of_kind(objects, "ServiceMonitor")
+    (endpoint,) = monitor["spec"]["endpoints"]
+    (service,) = (one for one in of_kind(objects, "Service") if "metrics" in one["metadata"]["name"])
+    (port,) = service["spec"]["ports"]
+    assert (endpoint["port"], endpoint["path"], endpoint["scheme"]) == (port["name"], METRICS, "https")
+    (deployment,) = of_kind(objects, "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert port["targetPort"] in [one["containerPort"] for one in container["ports"]]
+    (config,) = of_kind(objects, "ConfigMap")
+    settings = parse_configuration(config["data"]["controller_manager_config.yaml"], "the chart").monitoring
+    assert settings.metrics_address == f":{port['targetPort']}"
+    rules = [rule for one in of_kind(objects, "ClusterRole") for rule in one["rules"]]
+    assert all(rule in rules for rule in (*metrics_rules(), {"nonResourceURLs": [METRICS], "verbs": ["get"]}))
     (policy,) = of_kind(objects, "NetworkPolicy")
     assert "watchers" in yaml.safe_dump(policy["spec"]["ingress"])
 

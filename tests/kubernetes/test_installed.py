@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
 from muster.apiserver.hooks.configurations import Reached, conversion
 from muster.app.config import Configuration
 from muster.app.hooks import configurations
+from muster.app.monitoring import METRICS
+from muster.app.rights import metrics_rules
 from muster.dialects.kueue.definitions import definitions
 from tests.kubernetes.client import Client
 from tests.kubernetes.managed import DEFINITIONS, managed, wait_established
@@ -22,6 +27,7 @@ from tools.deploy import ACCOUNT, MANIFESTS, NAMESPACE
 
 Object = dict[str, Any]
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
+RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
 TEAM = "/api/v1/namespaces/team"
 JOBS = "/apis/batch/v1/namespaces/team/jobs"
 MERGE = "application/merge-patch+json"
@@ -55,6 +61,8 @@ apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
 namespace: {namespace}
 webhook: {{host: 127.0.0.1, port: {port}}}
+metrics: {{bindAddress: "127.0.0.1:{metrics}"}}
+health: {{healthProbeBindAddress: "127.0.0.1:{health}"}}
 integrations: {{frameworks: [batch/job, pod]}}
 """
 POD: Object = {
@@ -64,17 +72,19 @@ POD: Object = {
 
 
 class World(NamedTuple):
-    """A cluster, the same as Muster's account sees it, and where its webhooks are."""
+    """A cluster, the same as Muster's account sees it, and where a manager answers."""
 
     plane: Plane
     account: Plane
     url: str
+    metrics: str
+    health: str
 
 
 @pytest.fixture
 def world(real_program, tmp_path: Path) -> Iterator[World]:
     """A real server with Muster's files and one node, that asks the webhooks of a process beside it."""
-    (port,) = free_ports(1)
+    port, metrics, health = free_ports(3)
     reached = Reached(url=f"https://127.0.0.1:{port}")
     with started(tmp_path) as plane:
         plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(MANIFESTS))
@@ -91,8 +101,10 @@ def world(real_program, tmp_path: Path) -> Iterator[World]:
         status = {"status": {"capacity": room, "allocatable": room, "conditions": [ready]}}
         _patch(plane.client, "/api/v1/nodes/n1/status", status)
         _patch(plane.client, "/api/v1/nodes/n1", {"spec": {"taints": None}})
-        (tmp_path / "muster.yaml").write_text(CONFIGURATION.format(namespace=NAMESPACE, port=port))
-        yield World(plane, _account(plane, tmp_path / "account"), reached.url)
+        ports = {"port": port, "metrics": metrics, "health": health}
+        (tmp_path / "muster.yaml").write_text(CONFIGURATION.format(namespace=NAMESPACE, **ports))
+        account = _account(plane, tmp_path / "account")
+        yield World(plane, account, reached.url, f"https://127.0.0.1:{metrics}", f"http://127.0.0.1:{health}")
 
 
 def _account(plane: Plane, folder: Path) -> Plane:
@@ -108,7 +120,9 @@ def _account(plane: Plane, folder: Path) -> Plane:
 
 def test_a_job_runs_with_the_rights_of_the_installation(world: World, tmp_path: Path) -> None:
     client = world.plane.client
-    with managed(world.account, tmp_path, "--config", str(tmp_path / "muster.yaml"), "--webhooks", world.url):
+    _allow_metrics(world.plane)
+    options = ("--config", str(tmp_path / "muster.yaml"), "--webhooks", world.url)
+    with managed(world.account, tmp_path, *options):
         for path, body in QUEUES:
             _make_once_asked(client, path, {"apiVersion": "kueue.x-k8s.io/v1beta2", **body})
         marked = {"muster.dev/default-queue": "true"}
@@ -127,8 +141,52 @@ def test_a_job_runs_with_the_rights_of_the_installation(world: World, tmp_path: 
         _wait(client, f"{KUEUE}/clusterqueues/all", lambda one: bool((one.get("status") or {}).get("conditions")))
         older = client.request("GET", "/apis/kueue.x-k8s.io/v1beta1/clusterqueues/all")
         assert older.status == 200, older.body
+        _check_pages(world)
     log = (tmp_path / "manage.log").read_text()
     assert "forbidden" not in log.lower(), log[-3000:]
+
+
+def _allow_metrics(plane: Plane) -> None:
+    """What the chart adds where metrics are wanted: Muster may ask who reads them, and somebody may."""
+    reading = [{"nonResourceURLs": [METRICS], "verbs": ["get"]}]
+    for name, rules, account in (
+        ("metrics-auth", metrics_rules(), "muster-controller-manager"),
+        ("metrics-reader", reading, "watcher"),
+    ):
+        role = {"apiVersion": RIGHTS.removeprefix("/apis/"), "kind": "ClusterRole", "metadata": {"name": name}}
+        _make(plane.client, f"{RIGHTS}/clusterroles", {**role, "rules": rules})
+        plane.kubectl(
+            "create", "clusterrolebinding", name, f"--clusterrole={name}", f"--serviceaccount={NAMESPACE}:{account}"
+        )
+    plane.kubectl("create", "serviceaccount", "watcher", "-n", NAMESPACE)
+
+
+def _check_pages(world: World) -> None:
+    """Figures are for those who may read them, and health is for everybody."""
+    token = world.plane.kubectl("create", "token", "watcher", "-n", NAMESPACE).strip()
+    answers = {}
+    for who, shown in (("nobody", None), ("itself", world.account.token), ("watcher", token), ("liar", "made-up")):
+        headers = {} if shown is None else {"Authorization": f"Bearer {shown}"}
+        answers[who] = _got(world.metrics + METRICS, headers)
+    assert {who: status for who, (status, _) in answers.items()} == {
+        "nobody": 401,
+        "itself": 403,
+        "watcher": 200,
+        "liar": 403,
+    }
+    page = answers["watcher"][1]
+    assert 'kueue_admitted_workloads_total{cluster_queue="all"} 1\n' in page
+    assert "\nmuster_leading 1\n" in page
+    assert [_got(f"{world.health}/{name}", {}) for name in ("healthz", "readyz")] == [(200, "ok")] * 2
+
+
+def _got(url: str, headers: dict[str, str]) -> tuple[int, str]:
+    trusting = ssl._create_unverified_context() if url.startswith("https") else None
+    try:
+        with urlopen(Request(url, headers=headers), timeout=WAIT_S, context=trusting) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as refused:
+        return refused.code, refused.read().decode()
 
 
 def _job() -> Object:

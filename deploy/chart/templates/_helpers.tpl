@@ -76,6 +76,11 @@ cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "muster.full
 {{- $_ := set $webhook "certDir" "/run/muster/certificate" -}}
 {{- end -}}
 {{- $_ := set $kueue "webhook" $webhook -}}
+{{- if .Values.enablePrometheus -}}
+{{- $metrics := default dict $kueue.metrics -}}
+{{- $_ := set $metrics "bindAddress" (printf ":%v" (index .Values.metricsService.ports 0).targetPort) -}}
+{{- $_ := set $kueue "metrics" $metrics -}}
+{{- end -}}
 {{- if .Values.controllerManager.featureGates -}}
 {{- $gates := default dict $kueue.featureGates -}}
 {{- range .Values.controllerManager.featureGates -}}

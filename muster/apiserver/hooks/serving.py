@@ -1,4 +1,4 @@
-"""Runs the webhooks on a socket, with a certificate that can be changed while they run. Called by `app`."""
+"""Runs the webhooks, and pages beside them, on sockets; a certificate can be changed meanwhile. Called by `app`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -22,7 +23,7 @@ from muster.store.clock import Clock
 FILES = ("tls.crt", "tls.key")  # as cert-manager and Kubernetes' own Secrets call them
 FILES_LOOKED_AT_S = 10.0
 _LOOK_TICKS = 50  # of a tenth of a second: how often connections are looked at
-Application = Callable[[Message, Receive, Send], Awaitable[None]]
+Application = Callable[[Message, Receive, Send], Coroutine[Any, Any, None]]
 log = logging.getLogger(__name__)
 
 
@@ -98,14 +99,18 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def serve_hooks(
-    app: Application, listening: socket.socket, served: ServedCertificate, on_ready: Callable[[], None] = lambda: None
+async def serve_beside(
+    app: Application,
+    listening: socket.socket,
+    served: ServedCertificate | None,
+    on_ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Answer reviews until cancelled; what was begun by then is answered."""
-    await served.is_there.wait()
+    """Answer requests until cancelled, once there is a certificate to show; what was begun by then is answered."""
+    if served is not None:
+        await served.is_there.wait()
     config = uvicorn.Config(app, ws="none", **http_settings())
     config.load()
-    config.ssl = served.context
+    config.ssl = served.context if served is not None else None
     server = _Server(config, on_ready)
     running = asyncio.create_task(server.serve(sockets=[listening]))
     try:

@@ -13,7 +13,7 @@ from typing import Any
 
 from muster.apiserver.cards.callers import Callers, digest
 from muster.apiserver.hooks.authorities import renewed
-from muster.apiserver.hooks.serving import ServedCertificate, serve_hooks
+from muster.apiserver.hooks.serving import ServedCertificate, serve_beside
 from muster.apiserver.server import listen
 
 TOKEN = "a-token-that-nobody-guesses"
@@ -45,7 +45,7 @@ class Served:
         async def answer(scope: Any, receive: Any, send: Any) -> None:
             await self.app(scope, receive, send)
 
-        serving = asyncio.create_task(serve_hooks(answer, listening, served, self._ready.set))
+        serving = asyncio.create_task(serve_beside(answer, listening, served, self._ready.set))
         await stop.wait()
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from muster.apiserver.hooks.authorities import renewed
-from muster.apiserver.hooks.serving import ServedCertificate, follow_files, serve_hooks
+from muster.apiserver.hooks.serving import ServedCertificate, follow_files, serve_beside
 from muster.apiserver.server import listen
 from muster.store.clock import VirtualClock
 from tests.apiserver.hooks.world import Hooks, a_review
@@ -41,7 +41,7 @@ def test_certificates_change_while_reviews_are_answered():
         listening = listen("127.0.0.1", 0, is_authenticated=True)
         port = listening.getsockname()[1]
         ready = asyncio.Event()
-        serving = asyncio.create_task(serve_hooks(Hooks().app, listening, served, ready.set))
+        serving = asyncio.create_task(serve_beside(Hooks().app, listening, served, ready.set))
         await ready.wait()
         old = await asyncio.open_connection("127.0.0.1", port, ssl=trusting(first))
         assert (await asked(*old))["response"]["allowed"]
