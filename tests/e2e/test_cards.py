@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shutil
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -42,7 +43,7 @@ from muster.store.readings import Readings
 from muster.store.records import Key
 from muster.vendors.nvidia import REGISTER, VENDOR
 from tests.agent.plugin.kubelet import FakeKubelet
-from tests.agent.plugin.world import RESOURCE, container
+from tests.agent.plugin.world import RESOURCE, container, short_folder
 from tests.e2e.process import Muster, command, started
 
 WAIT_S = 120
@@ -77,7 +78,8 @@ class Node:
     def __init__(self, muster: Muster, kube: Kube, folder: Path) -> None:
         self.name = f"node-{uuid.uuid4().hex[:8]}"
         self.muster, self.found = muster, Found()
-        self.kubelet = FakeKubelet(folder / "plugins", random.Random(1))
+        self.plugins = short_folder()
+        self.kubelet = FakeKubelet(self.plugins, random.Random(1))
         self.api = NodeApi(kube, self.name)
         self.pods = KubeletPods(RESOURCE, self.kubelet.pod_socket)
         settings = PluginSettings(places=Places(state=str(folder / "state")))
@@ -87,11 +89,10 @@ class Node:
         self.metrics = folder / "figures.prom"
         options = replace(self.options, metrics=self.metrics)
         self.agent = Agent(options, self.found, self.service, self.api, clock=RealClock())
-        self.socket = PluginSocket(self.service, RESOURCE, RealClock(), folder / "plugins")
+        self.socket = PluginSocket(self.service, RESOURCE, RealClock(), self.plugins)
         self.feed = KubeFeed(kube, View({}, readings := Readings()), RealClock(), resources=FOLLOWED, readings=readings)
         self.cluster = KubeCards(kube, Knowledge(self.feed.view, (VENDOR,)))
         self.extender = CardExtender(Extender(vendors=(VENDOR,)), self.cluster, RealClock())
-        (folder / "plugins").mkdir()
 
     def get(self, path: str) -> Any:
         return self.muster.client.request("GET", f"/api/v1/{path}").json
@@ -145,6 +146,7 @@ async def a_node(muster: Muster, folder: Path):
             await node.socket.stop()
             await node.pods.close()
             await node.kubelet.stop()
+            shutil.rmtree(node.plugins)
 
 
 def played(muster: Muster, folder: Path, story: Any) -> None:

@@ -114,7 +114,7 @@ def test_the_plugin_comes_back_when_the_kubelet_was_restarted(tmp_path):
 def test_the_plugin_waits_for_a_kubelet_that_is_not_there(tmp_path):
     async def story(world):
         await world.kubelet.stop()
-        (tmp_path / "plugins" / "kubelet.sock").unlink(missing_ok=True)
+        (world.plugins / "kubelet.sock").unlink(missing_ok=True)
         await world.socket.settle()
         await world.kubelet.start()
         await world.socket.settle()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,11 @@ from tests.agent.plugin.kubelet import FakeKubelet
 
 RESOURCE = "nvidia.com/gpu"
 WAIT_S = 60.0
+
+
+def short_folder() -> Path:
+    """A folder for sockets, whose paths may not be longer than a hundred characters or so; to be removed."""
+    return Path(tempfile.mkdtemp(prefix="muster-"))
 
 
 def cards(count: int = 4, memory_mib: int = 10_000) -> tuple[Device, ...]:
@@ -66,13 +73,13 @@ class AgentWorld:
     def __init__(self, folder: Path, mode: str, seed: int = 0, devices: tuple[Device, ...] = ()) -> None:
         self.folder = folder
         self.chance = random.Random(seed)
-        self.kubelet = FakeKubelet(folder / "plugins", self.chance)
+        self.plugins = short_folder()
+        self.kubelet = FakeKubelet(self.plugins, self.chance)
         self.around = AroundTable()
         self.devices = devices or cards()
         self.settings = PluginSettings(mode=mode, places=Places(state=str(folder / "state")))
         self.extender = Extender(vendors=(VENDOR,))
         self._numbers = 0
-        (folder / "plugins").mkdir(parents=True)
 
     def begin_agent(self) -> None:
         """A new process of the agent, which knows only what the disk knows."""
@@ -80,7 +87,7 @@ class AgentWorld:
         self.pods = KubeletPods(RESOURCE, self.kubelet.pod_socket)
         self.service = PluginService(VENDOR, disk, self.pods, self.around, settings=self.settings)
         self.service.show(self.devices)
-        self.socket = PluginSocket(self.service, RESOURCE, RealClock(), self.folder / "plugins")
+        self.socket = PluginSocket(self.service, RESOURCE, RealClock(), self.plugins)
 
     async def __aenter__(self) -> AgentWorld:
         await self.kubelet.start()
@@ -92,6 +99,7 @@ class AgentWorld:
     async def __aexit__(self, *_: object) -> None:
         await self.end_agent()
         await self.kubelet.stop()
+        shutil.rmtree(self.plugins)
 
     async def end_agent(self) -> None:
         await self.socket.stop()
