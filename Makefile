@@ -68,7 +68,8 @@ lock:  ## Write the lock files anew from pyproject.toml; UPGRADE=1 takes newer v
 	@$(PYTHON) -m venv --clear $(LOCK_VENV)
 	@$(LOCK_VENV)/bin/python -m pip --disable-pip-version-check install --quiet $(UV)
 	$(LOCK) --output-file requirements.txt
-	$(LOCK) --extra dev --constraint requirements.txt --output-file requirements-dev.txt
+	$(LOCK) --extra node --constraint requirements.txt --output-file requirements-node.txt
+	$(LOCK) --extra dev --extra node --constraint requirements-node.txt --output-file requirements-dev.txt
 	@rm -rf $(LOCK_VENV)
 
 # Running -----------------------------------------------------------------------------------------------------------

@@ -31,10 +31,11 @@ def anywhere(pin: str) -> str:
 
 
 def test_lock_files_pin_by_hash_and_agree():
-    runtime, everything = pins("requirements.txt"), pins("requirements-dev.txt")
-    for name, pin in (runtime | everything).items():
+    runtime, node, everything = (pins(f"requirements{kind}.txt") for kind in ("", "-node", "-dev"))
+    for name, pin in (runtime | node | everything).items():
         assert "--hash=sha256:" in pin, f"{name} is locked without a hash"
-    differing = [name for name, pin in runtime.items() if anywhere(everything.get(name, "")) != anywhere(pin)]
+    assert runtime.keys() <= node.keys() <= everything.keys()
+    differing = [name for name, pin in (runtime | node).items() if anywhere(everything.get(name, "")) != anywhere(pin)]
     assert not differing, f"locked differently for running and for developing: {differing}"
 
 
@@ -42,7 +43,8 @@ def test_lock_files_hold_what_the_project_asks_for():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     asked = {
         "requirements.txt": project["dependencies"],
-        "requirements-dev.txt": project["optional-dependencies"]["dev"],
+        "requirements-node.txt": project["optional-dependencies"]["node"],
+        "requirements-dev.txt": [one for extra in ("dev", "node") for one in project["optional-dependencies"][extra]],
     }
     assert len(project["dependencies"]) <= 12, "at most twelve libraries at run time, see docs/decisions"
     for name, wanted in asked.items():

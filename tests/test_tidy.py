@@ -26,6 +26,8 @@ NOT_WALKED = {"__pycache__", "build", "dist", "htmlcov", "node_modules"}
 
 # "rule path subject" -> the size allowed for now, e.g. "function-size muster/cli/plan.py plan": 64.
 RATCHET: dict[str, int] = {
+    "parameters muster/cli/agent.py agent": 8,
+    "parameters muster/cli/extender.py extender": 10,
     "parameters muster/cli/manage.py manage": 9,
     "parameters muster/cli/plan.py plan": 6,
     "parameters muster/cli/up.py up": 9,

@@ -38,7 +38,8 @@ def listen(host: str, port: int, *, is_authenticated: bool) -> socket.socket:
     if not is_authenticated and not _is_loopback(host):
         raise CannotListen(f"{host} is not this machine alone, and nobody would be asked who they are: use 127.0.0.1")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # Named, so that every event loop knows it and sends the parts of an answer at once.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))

@@ -16,6 +16,10 @@ explained in docs/configuration.md:
     eventsPerSecond: 20             # that a real cluster is told at most; 0 leaves events out
     schedulerNames: [muster]        # whose pods are bound, where Muster is not the only scheduler
     requireQueueUse: true           # whoever submits to a LocalQueue needs the right to use it
+    cards:                          # complete pods that ask for cards, as HAMi's webhook does
+      completePods: true
+      schedulerName: muster         # that such pods are given to
+      deviceConfig: {nvidia: {}}    # what HAMi's device-config.yaml would say
     askExtenders: true              # let servers be asked that a Volcano configuration names
     profile: muster                 # how workloads are decided
     policies: [{file: ./mine.py}]   # policies that do not come with the package
@@ -88,8 +92,12 @@ _POLICY_FIELDS = Struct(
     fields={"name": Text(least=1), "arguments": Struct(fields={}, is_open=True), "enable": _HOOK_FIELDS},
     required=("name",),
 )
+_CARD_FIELDS = Struct(
+    fields={"completePods": Flag(), "schedulerName": Text(), "deviceConfig": Struct(fields={}, is_open=True)}
+)
 _FIELDS = Struct(
     fields={
+        "cards": _CARD_FIELDS,
         "kueue": Struct(fields={}, is_open=True),
         "guards": _GUARD_FIELDS,
         "gangDeadline": Duration(),
@@ -121,6 +129,15 @@ class WebhookSettings:
     makes_certificates: bool = True  # else they are files that somebody else keeps
     # Of those files; the default is where Kueue's image has them.
     folder: Path = field(default_factory=lambda: Path(gettempdir(), "k8s-webhook-server", "serving-certs"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardSettings:
+    """What becomes of new pods that ask for cards."""
+
+    completes_pods: bool = False  # else they are stored as they come
+    scheduler: str | None = None  # that they are given to; None: Muster's where it is not the only one
+    device_config: Mapping[str, Any] = field(default_factory=dict)  # as HAMi writes it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +175,7 @@ class Configuration:
     strict_validation: bool = False
     checks_queue_use: bool = False  # whether submitting to a queue needs the right to use it
     webhooks: WebhookSettings = field(default_factory=WebhookSettings)
+    cards: CardSettings = field(default_factory=CardSettings)
     monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
     asks_extenders: bool = False  # servers that a scheduler configuration among the objects names may be asked
     profile: Profile = DEFAULT
@@ -245,6 +263,7 @@ def _read_muster(fields: Fields) -> Configuration:
         strict_validation=block.flag("strictValidation"),
         checks_queue_use=fields.flag("requireQueueUse"),
         asks_extenders=fields.flag("askExtenders"),
+        cards=_read_cards(fields.child("cards")),
         frameworks=configuration.frameworks if block.has("configuration") else None,
         # A block inside another file need not say which version it is.
         notes=tuple(
@@ -252,6 +271,14 @@ def _read_muster(fields: Fields) -> Configuration:
             for note in configuration.notes
             if is_whole or note.path != "apiVersion"
         ),
+    )
+
+
+def _read_cards(cards: Fields) -> CardSettings:
+    return CardSettings(
+        completes_pods=cards.flag("completePods"),
+        scheduler=cards.text("schedulerName") if cards.has("schedulerName") else None,
+        device_config=cards.child("deviceConfig").values,
     )
 
 

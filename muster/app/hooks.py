@@ -18,6 +18,7 @@ from muster.apiserver.hooks.configurations import Asking, Reached, webhook_confi
 from muster.apiserver.hooks.keeping import Certificates
 from muster.apiserver.hooks.serving import ServedCertificate, follow_files, serve_beside
 from muster.apiserver.server import CannotListen, listen
+from muster.app.card_admission import card_webhook
 from muster.app.config import Configuration
 from muster.app.job_control import job_rules, managed_kinds
 from muster.model.errors import InvalidObject
@@ -47,6 +48,7 @@ def hook_rules(configuration: Configuration, own_user: str = "") -> HookRules:
         jobs=replace(job_rules(configuration), scheduler=SCHEDULER),
         checks_use=configuration.checks_queue_use,
         own_user=own_user,
+        cards=card_webhook(configuration.cards, SCHEDULER),
     )
 
 
@@ -74,6 +76,7 @@ def configurations(configuration: Configuration, reached: Reached, own_user: str
         managed_namespaces=configuration.managed_namespaces,
         manages_without_queue=configuration.manages_jobs_without_queue,
         own_user=own_user,
+        has_cards=configuration.cards.completes_pods,
     )
     return webhook_configurations(asking, reached)
 

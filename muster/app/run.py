@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muster.apiserver.admission import Admission, Checks
+from muster.apiserver.admission.jobs import JobAdmission
 from muster.apiserver.api import Api
 from muster.apiserver.apply.ownership import Ownership
 from muster.apiserver.asgi import App
@@ -29,6 +30,7 @@ from muster.apiserver.rights.first_roles import first_roles
 from muster.apiserver.rights.submission import Submission
 from muster.apiserver.rights.tokens import signing_key_in
 from muster.apiserver.server import listen, serve, tls_of
+from muster.app.card_admission import card_webhook
 from muster.app.collector import settle_collector
 from muster.app.config import Configuration
 from muster.app.first_objects import first_definitions, first_objects, first_of_definitions
@@ -91,6 +93,13 @@ async def run_embedded(options: UpOptions, on_ready: Callable[[Ready], None]) ->
         store.close()
 
 
+def _admission(store: SqliteStore, jobs: JobAdmission | None, options: UpOptions) -> Admission:
+    """What new objects get from others, by what the options turn on."""
+    cards = card_webhook(options.configuration.cards, "")
+    has_accounts = options.has_accounts and options.is_living
+    return Admission(store, jobs=jobs, cards=cards, has_accounts=has_accounts)
+
+
 async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_ready: Callable[[Ready], None]) -> None:
     folder = options.folder
     listening = listen(options.host, options.port, is_authenticated=True)
@@ -115,7 +124,7 @@ async def _run(options: UpOptions, store: SqliteStore, clock: RealClock, on_read
             objects=objects,
             catalog=served,
             clock=clock,
-            admission=Admission(store, jobs=jobs, has_accounts=options.has_accounts and options.is_living),
+            admission=_admission(store, jobs, options),
             ownership=ownership,
             key=signing_key_in(files.signing_key),
             on_definitions=definitions.settle,

@@ -6,8 +6,10 @@ that cannot be read is told of, and has its defaults too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from muster.app.intake import Remark
 from muster.app.plugins import discover, vendors
@@ -67,6 +69,18 @@ def known_vendors(documents: Iterable[Document]) -> KnownVendors:
                 )
             )
     return KnownVendors(tuple(known), tuple(refused))
+
+
+def vendors_by(device_config: Mapping[str, Any], path: str) -> tuple[Vendor, ...]:
+    """The makers of cards under a device configuration; raises `InvalidObject` with the first that is wrong in it."""
+    if not device_config:
+        return tuple(vendors().values())
+    data = {KEY: json.dumps(device_config)}
+    known = known_vendors([Document({"kind": "ConfigMap", "metadata": {"name": path}, "data": data}, path, 1)])
+    if known.refused:
+        first = known.refused[0]
+        raise InvalidObject(f"{path}: {first.path}", first.problem, first.hint)
+    return known.vendors
 
 
 def _text_of(document: Document) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import typer
 
 from muster import __version__
+from muster.cli.agent import agent
 from muster.cli.backup import backup, restore
 from muster.cli.clusters import clusters
 from muster.cli.demo import demo
+from muster.cli.extender import extender
 from muster.cli.inputs import FilesCommand
 from muster.cli.lint import lint
 from muster.cli.manage import manage
@@ -26,6 +28,8 @@ app.command(cls=FilesCommand)(lint)
 app.command()(up)
 app.command()(manage)
 app.command()(clusters)
+app.command()(extender)
+app.command()(agent)
 app.command()(demo)
 app.command()(backup)
 app.command()(restore)

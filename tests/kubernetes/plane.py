@@ -76,23 +76,23 @@ def started(folder: Path, *, has_controllers: bool = False, is_durable: bool = F
         f"--unsafe-no-fsync={str(not is_durable).lower()}",
     ]
     with ExitStack() as running:
-        running.enter_context(_process(folder, "etcd", etcd))
+        running.enter_context(process(folder, "etcd", etcd))
         flags = _server_flags(plane, port, etcd_port)
         if not has_controllers:
             # The accounts that this admission plugin asks for are made by a controller.
             flags.append("--disable-admission-plugins=ServiceAccount")
-        server = running.enter_context(_process(folder, "kube-apiserver", flags))
+        server = running.enter_context(process(folder, "kube-apiserver", flags))
         _wait_until(lambda: _answers(plane, "/readyz"), server, folder / "kube-apiserver.log")
         if has_controllers:
             common = [f"--kubeconfig={plane.kubeconfig}", "--leader-elect=false", "--secure-port=0"]
-            running.enter_context(_process(folder, "kube-scheduler", common))
+            running.enter_context(process(folder, "kube-scheduler", common))
             keys = [f"--service-account-private-key-file={plane.key_file}", f"--root-ca-file={plane.ca_file}"]
             # So that comparisons of autoscalers need not wait for a quarter of a minute each.
             often = "--horizontal-pod-autoscaler-sync-period=1s"
             # Three times a minute it fails pods of nodes that do not exist, in the middle of a story or not.
             chosen = "--controllers=*,-pod-garbage-collector-controller"
             flags = [*common, *keys, often, chosen]
-            manager = running.enter_context(_process(folder, "kube-controller-manager", flags))
+            manager = running.enter_context(process(folder, "kube-controller-manager", flags))
             account = "/api/v1/namespaces/default/serviceaccounts/default"
             _wait_until(lambda: _answers(plane, account), manager, folder / "kube-controller-manager.log")
         yield plane
@@ -140,7 +140,7 @@ def _server_flags(plane: Plane, port: int, etcd_port: int) -> list[str]:
 
 
 @contextmanager
-def _process(folder: Path, part: str, flags: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+def process(folder: Path, part: str, flags: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     """One part of the control plane, with its log in the folder, stopped at the end."""
     with (folder / f"{part}.log").open("wb") as log:
         process = subprocess.Popen([program(), part, *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log)

@@ -11,11 +11,13 @@ from typing import Any, Protocol
 
 from muster.apiserver.admission import limits, pod_security, storage, volcano
 from muster.apiserver.admission.accounts import with_account
+from muster.apiserver.admission.cards import IGNORED, OPT_OUT, namespace_quota, with_cards
 from muster.apiserver.admission.jobs import JobAdmission
 from muster.apiserver.admission.runtime_classes import with_runtime
 from muster.apiserver.admission.services import Addresses, Holdings, check_addresses
 from muster.apiserver.kinds.pods import with_priority
 from muster.controllers.quotas import QuotaKeeper
+from muster.dialects.hami.webhook import Webhook
 from muster.store.errors import NotFound
 from muster.store.identities import Identities
 from muster.store.kinds import Object
@@ -24,7 +26,7 @@ from muster.store.objects import NAMESPACES, decode
 from muster.store.port import Store, Transaction
 from muster.store.records import Key, Record, Scope
 
-_RANGES, _RUNTIMES = "limitranges", "runtimeclasses.node.k8s.io"
+_RANGES, _QUOTAS, _RUNTIMES = "limitranges", "resourcequotas", "runtimeclasses.node.k8s.io"
 _PRIORITIES, _CLASSES = "priorityclasses.scheduling.k8s.io", "storageclasses.storage.k8s.io"
 _KEPT = 1_024  # objects that are read again and again
 
@@ -46,9 +48,11 @@ class Admission:
         chance: random.Random | None = None,
         *,
         jobs: JobAdmission | None = None,
+        cards: Webhook | None = None,
         has_accounts: bool = False,
     ) -> None:
         self._store = store
+        self._cards = cards  # None: pods that ask for cards are stored as they come
         self._jobs = jobs  # None: nobody holds jobs back
         self._addresses = Addresses(store, chance or random.SystemRandom())
         self._identities = Identities(chance)
@@ -85,12 +89,24 @@ class Admission:
             return pod  # its own rules say what is wrong with it
         metadata = pod["metadata"]
         key = Key("pods", metadata.get("namespace") or "", metadata.get("name") or metadata.get("generateName") or "")
+        if self._cards is not None and not self._is_opted_out(key.namespace):
+            pods = self._all("pods", key.namespace) if self._all(_QUOTAS, key.namespace) else ()
+            quota = namespace_quota(self._cards, self._all(_QUOTAS, key.namespace), pods)
+            pod = with_cards(key, pod, self._cards, quota)
         if ranges := self._all(_RANGES, key.namespace):
             pod = limits.with_defaults(pod, ranges)
         if self._has_accounts:
             pod = with_account(key, pod, lambda name: self._account(key.namespace, name), self._identities.suffix)
         pod = with_priority(pod, {one["metadata"]["name"]: one for one in self._all(_PRIORITIES)})
         return with_runtime(key, pod, lambda name: self._one(Key(_RUNTIMES, "", name)))
+
+    def _is_opted_out(self, namespace: str) -> bool:
+        """Whether the pods of a namespace are left alone where they ask for cards."""
+        try:
+            found = self._decoded(self._store.get(Key(NAMESPACES, "", namespace)))
+        except NotFound:
+            return False
+        return (found["metadata"].get("labels") or {}).get(OPT_OUT) == IGNORED
 
     def _account(self, namespace: str, name: str) -> Object | None:
         try:

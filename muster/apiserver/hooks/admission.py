@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from muster.apiserver.admission.cards import with_cards
 from muster.apiserver.admission.jobs import JobAdmission, Look
 from muster.apiserver.hooks.cluster import Cluster, check_use, looked_up
 from muster.apiserver.hooks.reviews import Asked
 from muster.apiserver.kinds.kueue import KUEUE
+from muster.dialects.hami.webhook import Webhook
 from muster.dialects.kueue.defaults import apply_defaults
 from muster.dialects.kueue.forgiving import forgive, queue_name_of_job
 from muster.dialects.kueue.job_admission import JobRules
@@ -20,6 +22,7 @@ from muster.dialects.kueue.validate import check
 from muster.engine.contracts import JobKind
 from muster.model.errors import InvalidObject
 from muster.store.kinds import Object
+from muster.store.records import Key
 
 _WORKLOADS = f"workloads.{GROUP}"
 _LOOSE = InvalidObject(
@@ -35,6 +38,7 @@ class HookRules:
     jobs: JobRules
     checks_use: bool = False  # whether submitting to a queue needs the right to use it
     own_user: str = ""  # Muster's own, who submits on behalf of others that were asked
+    cards: Webhook | None = None  # what completes pods that ask for cards; None: nobody does
 
 
 class Rules:
@@ -61,6 +65,16 @@ class Rules:
 
             return await looked_up(self._cluster, rule)
         return None
+
+    def complete_cards(self, asked: Asked) -> Object | None:
+        """A new pod with what it needs for the cards that it asks for. Raises `InvalidObject` and `Forbidden`.
+
+        What a namespace may use of them is counted by the API server, as of everything else that pods ask for.
+        """
+        given, webhook = asked.object, self._rules.cards
+        if webhook is None or given is None or asked.resource != "pods" or asked.subresource or not asked.is_new:
+            return None
+        return with_cards(Key("pods", asked.namespace, asked.name), given, webhook, {})
 
     def read_as_meant(self, asked: Asked) -> Iterable[str]:
         """What the author of a new workload should know that the completed one no longer shows."""

@@ -17,11 +17,12 @@ from muster.apiserver.hooks.conversion import convert
 from muster.apiserver.hooks.reviews import Asked, allowed, denied, read_review
 from muster.apiserver.requests import Message, Receive, Request, read_json
 from muster.apiserver.sending import Send, refusal, send_answer
-from muster.apiserver.statuses import Problem, invalid, method_not_allowed, no_such_route, too_many
+from muster.apiserver.statuses import Problem, forbidden, invalid, method_not_allowed, no_such_route, too_many
 from muster.model.errors import InvalidObject
+from muster.store.errors import Forbidden
 from muster.store.kinds import Object
 
-MUTATE, VALIDATE, CONVERT = "/mutate", "/validate", "/convert"
+MUTATE, MUTATE_CARDS, VALIDATE, CONVERT = "/mutate", "/mutate-cards", "/validate", "/convert"
 HEALTH = ("/healthz", "/readyz")
 MOST_REVIEW_BYTES = 16 * 1024 * 1024  # an object before and after, each as large as an API server takes them
 MOST_LIST_BYTES = 256 * 1024 * 1024  # a whole list, which an API server has converted in one piece
@@ -31,7 +32,7 @@ MOST_WAITING = 1_000
 WAIT_S = 9.0  # less than an API server waits for an answer
 
 
-class _Room:
+class Room:
     """Room for so many at once; others wait."""
 
     def __init__(self, most: int) -> None:
@@ -66,8 +67,8 @@ class HookApp:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._room = _Room(MOST_AT_ONCE)
-        self._list_room = _Room(MOST_LISTS_AT_ONCE)
+        self._room = Room(MOST_AT_ONCE)
+        self._list_room = Room(MOST_LISTS_AT_ONCE)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -82,7 +83,7 @@ class HookApp:
         path = scope["path"]
         if path in HEALTH:
             return text_answer("ok")
-        if path not in (MUTATE, VALIDATE, CONVERT):
+        if path not in (MUTATE, MUTATE_CARDS, VALIDATE, CONVERT):
             raise no_such_route()
         if scope["method"] != "POST":
             raise method_not_allowed()
@@ -93,16 +94,20 @@ class HookApp:
         async with self._room.one():
             request = Request(scope, receive, ANONYMOUS, most_bytes=MOST_REVIEW_BYTES)
             asked = read_review(read_json(await request.body(), "AdmissionReview"))
-            return json_answer(await self._reviewed(asked, is_mutating=path == MUTATE))
+            return json_answer(await self._reviewed(asked, path))
 
-    async def _reviewed(self, asked: Asked, *, is_mutating: bool) -> Object:
+    async def _reviewed(self, asked: Asked, path: str) -> Object:
         try:
-            if is_mutating:
+            if path == MUTATE_CARDS:
+                return allowed(asked, after=self._rules.complete_cards(asked))
+            if path == MUTATE:
                 warnings = self._rules.read_as_meant(asked)
                 return allowed(asked, after=await self._rules.complete(asked), warnings=warnings)
             return allowed(asked, warnings=await self._rules.judge(asked))
         except InvalidObject as error:
             return denied(asked, invalid(asked.kind, asked.group, _name_of(asked), error))
+        except Forbidden as error:
+            return denied(asked, forbidden(error.key, error.problem))
         except Problem as problem:
             return denied(asked, problem)
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from muster.apiserver.hooks.asgi import CONVERT, MUTATE, VALIDATE
+from muster.apiserver.admission.cards import IGNORED, OPT_OUT
+from muster.apiserver.hooks.asgi import CONVERT, MUTATE, MUTATE_CARDS, VALIDATE
 from muster.dialects.kueue.defaults import DEFAULTED_WHEN_CREATED
 from muster.dialects.kueue.kinds import KINDS, VERSIONS
 from muster.dialects.kueue.names import GROUP, HAS_DEFAULT_QUEUE, NAMESPACE_NAME_LABEL, QUEUE_NAME
@@ -67,6 +68,7 @@ class Asking:
     managed_namespaces: Selector = field(default_factory=Selector)
     manages_without_queue: bool = False
     own_user: str = ""  # whose changes were made by the same rules already
+    has_cards: bool = False  # whether pods that ask for cards are completed
 
 
 def webhook_configurations(asking: Asking, reached: Reached, *, annotations: Object | None = None) -> list[Object]:
@@ -106,6 +108,24 @@ def _mutating(asking: Asking, reached: Reached) -> Iterable[Object]:
     yield {"name": "jobs-without-queue.mutate.muster.dev", **settings, **_unqueued(asking), "rules": rules}
     kinds = [KINDS[name].plural for name in sorted(DEFAULTED_WHEN_CREATED)]
     yield {"name": "kueue.mutate.muster.dev", **settings, "rules": [_kueue_rule(kinds, ["CREATE"])]}
+    if asking.has_cards:
+        yield _cards(asking, reached)
+
+
+def _cards(asking: Asking, reached: Reached) -> Object:
+    """All new pods but those that are left alone; none waits for Muster, as none waits for HAMi."""
+    left_alone = {"key": OPT_OUT, "operator": "NotIn", "values": [IGNORED]}
+    spared = {"key": NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": sorted({SYSTEM, asking.namespace})}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
+    return {
+        "name": "cards.mutate.muster.dev",
+        **_common(reached, MUTATE_CARDS),
+        "failurePolicy": "Ignore",
+        "reinvocationPolicy": "Never",  # what it adds to a container's variables it would add again
+        "namespaceSelector": {"matchExpressions": [spared, left_alone]},
+        "objectSelector": {"matchExpressions": [left_alone]},
+        "rules": [{**rule, "scope": "Namespaced"}],
+    }
 
 
 def _validating(asking: Asking, reached: Reached) -> Iterable[Object]:

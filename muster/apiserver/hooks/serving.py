@@ -35,6 +35,11 @@ class ServedCertificate:
         self._shown: tuple[bytes, bytes] | None = None
         self.is_there = asyncio.Event()
 
+    def ask_clients(self, authorities: str) -> None:
+        """Have clients that show a certificate show one that these authorities vouch for."""
+        self.context.verify_mode = ssl.CERT_OPTIONAL
+        self.context.load_verify_locations(cadata=authorities)
+
     def show(self, certificate: bytes, key: bytes) -> bool:
         """Show a certificate from now on; says whether it is another than before. Raises `ssl.SSLError`."""
         if (certificate, key) == self._shown:
