@@ -75,7 +75,10 @@ class Binder:
         if not slots:
             return
         seating = seat(slots, pods_of(turn.key, obj, turn.view).values(), self._schedulers)
-        steps = [self._bind(turn, pod, note, slot) for pod, note, slot in seating.to_bind]
+        # What is lost is about to be replaced, and the pod's place with it.
+        lost = {one["name"] for one in obj["status"].get("unhealthyNodes") or ()}
+        to_bind = ((pod, note, slot) for pod, note, slot in seating.to_bind if slot.node not in lost)
+        steps = [self._bind(turn, *one) for one in to_bind]
         steps += [self._refuse(turn, dict(pod)) for pod in seating.without_slot]
         failures = [one for one in await asyncio.gather(*steps, return_exceptions=True) if one is not None]
         if failures:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from muster.controllers.belonging import PODS, WORKLOADS, has_condition, object_key, pods_of, workload_of
 from muster.controllers.loop import Turn
 from muster.controllers.view import Seen, View
-from muster.dialects.kueue.slots_text import recorded_slots
 from muster.dialects.kueue.topology_assignment import domains_of
 from muster.model.errors import InvalidObject
 from muster.model.fields import Fields
@@ -106,11 +105,12 @@ def _runs(workload: Object) -> bool:
 
 
 def _nodes_of(workload: Object) -> set[str]:
-    """The nodes that a workload has places on, as far as that is on record."""
-    fields = Fields(workload)
+    """The nodes that a topology has given to a workload.
+
+    Other places stay as they are: a binding to one that is still under way would come after the place was given away.
+    """
     try:
-        slots = {slot.node for given in recorded_slots(fields).values() for slot in given}
-        return slots or set(_hosts_of(fields))
+        return set(_hosts_of(Fields(workload)))
     except InvalidObject:
         return set()  # what cannot be read is nobody's place
 

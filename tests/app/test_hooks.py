@@ -13,6 +13,8 @@ from muster.app.hook_cluster import KubeCluster
 from muster.app.hooks import hook_rules, reached_at, reached_by_service
 from muster.model.errors import InvalidObject
 from muster.store.clock import VirtualClock
+from muster.store.kube import Kube
+from muster.store.kube_config import Access, FixedCredentials
 from muster.store.records import Action, Event, Key, Record
 
 QUEUES = "localqueues.kueue.x-k8s.io"
@@ -81,7 +83,8 @@ class CountedClient:
 
 def test_what_is_followed_is_not_asked_for():
     async def story():
-        cluster = KubeCluster(None, VirtualClock())
+        clock = VirtualClock()
+        cluster = KubeCluster(Kube(Access(url="http://127.0.0.1:1", credentials=FixedCredentials({})), clock), clock)
         client = cluster._client = CountedClient()
         known, new, default = (Key(QUEUES, "team", name) for name in ("main", "new", "default"))
         await cluster.get(known)

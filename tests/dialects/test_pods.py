@@ -38,7 +38,7 @@ def test_pods_that_ask_for_the_same_are_of_one_kind():
     [
         pytest.param(pod(), True, id="plain"),
         pytest.param(pod(spec={"schedulerName": "muster"}), True, id="ours"),
-        pytest.param(pod(spec={"schedulerName": "volcano"}), False, id="another's"),
+        pytest.param(pod(spec={"schedulerName": "another"}), False, id="another's"),
         pytest.param(pod(spec={"nodeName": "x"}), False, id="bound"),
         pytest.param(pod(spec={"schedulingGates": [{"name": "g"}]}), False, id="gated"),
         pytest.param(pod(deletionTimestamp="2023-11-14T22:13:20Z"), False, id="on its way out"),
@@ -58,4 +58,4 @@ def test_a_bound_pod_holds_its_node_unless_it_has_whole_cards():
     assert plain.slot_count == 1 and plain.admission.pod_sets[0].slots[0].node == "x" and not plain.is_evicted
     assert held(pod(spec={"nodeName": "x"}, deletionTimestamp="2023-11-14T22:13:20Z")).is_evicted
     assert held(pod(gpus=1, spec={"nodeName": "x"})) is None
-    assert held(pod(spec={"nodeName": "x", "schedulerName": "volcano"})) is None
+    assert held(pod(spec={"nodeName": "x", "schedulerName": "another"})) is None

@@ -213,14 +213,12 @@ def nodes_of(story: Lives) -> list[str]:
     return sorted(pod["spec"]["nodeName"] for pod in story.pods() if not pod["metadata"].get("deletionTimestamp"))
 
 
-@pytest.mark.parametrize("topology", ["", "racks"], ids=["by slots alone", "with a topology"])
-def test_pods_of_a_lost_node_move_to_another_and_go_where_there_is_none(topology):
+def test_pods_of_a_lost_node_move_to_another_and_go_where_there_is_none():
     with lives(nodes={"pools": RACKS}) as story:
-        if topology:
-            levels = [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]
-            story.create(an_object("Topology", topology, {"levels": levels}))
-            story.change("resourceflavors.kueue.x-k8s.io", "any", topologyName=topology, nodeLabels={"rack": "a"})
-            story.world.run(1)
+        levels = [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]
+        story.create(an_object("Topology", "racks", {"levels": levels}))
+        story.change("resourceflavors.kueue.x-k8s.io", "any", topologyName="racks", nodeLabels={"rack": "a"})
+        story.world.run(1)
         story.create(a_job("train", 1))
         story.run(30)
         (first,) = nodes_of(story)
