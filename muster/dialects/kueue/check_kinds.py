@@ -137,8 +137,9 @@ PROVISIONING_REQUEST = Definition(
             is_stored=name == "v1",
             columns=(*map(_condition_column, ("Accepted", "Provisioned", "Failed")), AGE),
             shape=_REQUEST,
+            warning=warning,
         )
-        for name in ("v1", "v1beta1")
+        for name, warning in (("v1", ""), ("v1beta1", "autoscaling.k8s.io/v1beta1 API is deprecated"))
     ),
     words={
         "": "Pods for which there should be room; whoever adds nodes says when there is.",
