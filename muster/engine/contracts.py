@@ -106,7 +106,7 @@ class JobKind:
     @property
     def written(self) -> tuple[str, ...]:
         """The verbs that whoever controls jobs needs for objects of the kind, beside reading them."""
-        raise NotImplementedError
+        return ()
 
     @property
     def completed_when(self) -> tuple[str, ...]:
