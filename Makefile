@@ -24,7 +24,7 @@ OLDER := 1.35 1.34
 UV := uv==0.13.7
 LOCK_VENV := .lock-venv
 LOCK = $(LOCK_VENV)/bin/uv --cache-dir $(LOCK_VENV)/cache pip compile --quiet --python $(LOCK_VENV)/bin/python \
-	--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
+	--universal --python-version 3.11 --generate-hashes --no-strip-extras --no-emit-index-url --no-emit-find-links \
 	--custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) pyproject.toml
 
 .PHONY: help
